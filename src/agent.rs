@@ -1,0 +1,122 @@
+//! The agent: brief and workspace in, solution out, through a loop of model turns and tool calls.
+//! Called by `run`. Never knows GitHub or SQL, and never publishes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::ids::RepoName;
+use crate::model::{Message, Model};
+use crate::recorder::Recorder;
+use crate::sandbox::Sandbox;
+use crate::tool::{Finish, Toolbox};
+
+/// What the agent is asked. Text of strangers is framed as such when the prompt is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brief {
+    /// The repository.
+    pub repo: RepoName,
+    /// Title of the issue, pull request or task.
+    pub title: String,
+    /// Issue body, discussion, review threads: text of strangers.
+    pub request: String,
+    /// Words of the person who triggered the run.
+    pub instructions: String,
+    /// The repository's own rules (AGENTS.md, `instructions`), from the default branch.
+    pub rules: String,
+    /// Commands that will verify the change.
+    pub checks: Vec<String>,
+    /// Some paths of the repository, for orientation.
+    pub files: Vec<String>,
+    /// What happened before the agent began, for example a failed set-up command.
+    pub notes: Vec<String>,
+}
+
+/// Limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Most model replies.
+    pub max_turns: u32,
+    /// Most tokens.
+    pub max_tokens: u64,
+    /// Most US dollars; 0 is no cap by money.
+    pub max_cost_usd: f64,
+    /// Most time for the agent.
+    pub max_time: std::time::Duration,
+}
+
+/// Enough to go on after a crash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Turns done.
+    pub turn: u32,
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// Tokens so far.
+    pub tokens: u64,
+    /// Money so far.
+    pub cost_usd: f64,
+}
+
+/// How the loop ended: values of one family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The agent called `finish`.
+    Finished(Finish),
+    /// A limit was reached, in words.
+    Budget(String),
+    /// The run was stopped.
+    Cancelled,
+    /// It did not get on, in words.
+    Stuck(String),
+}
+
+/// What the agent leaves; the change itself is in the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Solution {
+    /// How it ended.
+    pub stop: Stop,
+    /// The last words of the model when it did not finish.
+    pub last_words: String,
+}
+
+/// Everything a run of the agent needs.
+pub struct Task<'a> {
+    /// What is asked.
+    pub brief: &'a Brief,
+    /// Where.
+    pub sandbox: &'a Arc<dyn Sandbox>,
+    /// By whom.
+    pub model: &'a dyn Model,
+    /// With what.
+    pub tools: &'a Toolbox,
+    /// Events and checkpoints go here.
+    pub recorder: &'a Recorder,
+    /// Within which limits.
+    pub budget: Budget,
+    /// Stop.
+    pub cancel: &'a CancellationToken,
+    /// Where an earlier attempt got to.
+    pub resume: Option<Checkpoint>,
+}
+
+/// Why there is no solution.
+#[derive(Debug, thiserror::Error)]
+pub enum SolveError {
+    /// The model does not answer.
+    #[error(transparent)]
+    Model(#[from] crate::model::ModelError),
+    /// The sandbox broke.
+    #[error(transparent)]
+    Sandbox(#[from] crate::sandbox::SandboxError),
+    /// The run may not write any more, or cannot.
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+}
+
+/// Works until the agent finishes or has to stop.
+pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
+    let _ = task.cancel;
+    todo!()
+}

@@ -1,0 +1,314 @@
+//! The configuration: `forgehand.toml` ← environment `FORGEHAND_SECTION__KEY` ← flags. Each
+//! section is declared once with its keys, defaults and explanations; parsing, `config init`,
+//! `doctor` and the README's table are all made from that one declaration.
+//! Never does anything with a value: each port takes its own section and judges it there.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::secret::Secret;
+
+mod load;
+mod section;
+mod value;
+
+pub use load::{ConfigSources, Problems, load};
+use section::section;
+pub use section::{KeyInfo, Origin, SectionInfo};
+pub use value::ConfigValue;
+
+section! {
+    /// Where the service keeps its files and listens.
+    pub struct ServerConfig "server" {
+        /// Folder of everything the service keeps: SQLite file, mirrors, workspaces, credentials.
+        state_dir: PathBuf = "\".forgehand\"",
+        /// Address of the webhook receiver, health and metrics.
+        listen: SocketAddr = "\"127.0.0.1:8080\"",
+        /// Address under which GitHub and people reach `listen`, for links and the App manifest.
+        public_url: Option<String> = "",
+        /// Largest time a graceful stop may take before running work is handed back, in seconds.
+        drain_seconds: Duration = "30",
+    }
+}
+
+section! {
+    /// The database.
+    pub struct DatabaseConfig "database" {
+        /// `sqlite:PATH` or `postgres://…`; without it, `forgehand.sqlite` in the state folder.
+        url: Option<Secret> = "",
+        /// Most connections of the pool (PostgreSQL) or readers (SQLite).
+        max_connections: u32 = "10",
+    }
+}
+
+section! {
+    /// The GitHub App and how it is called.
+    pub struct GitHubConfig "github" {
+        /// REST address; for GitHub Enterprise `https://HOST/api/v3`.
+        api_url: String = "\"https://api.github.com\"",
+        /// Web address, which is also where git pushes to.
+        web_url: String = "\"https://github.com\"",
+        /// The App's id, shown on its settings page.
+        app_id: Option<u64> = "",
+        /// The App's private key (PEM).
+        private_key: Option<Secret> = "",
+        /// Secret that signs webhooks; at least 16 characters.
+        webhook_secret: Option<Secret> = "",
+        /// A second accepted secret, while the first is being rotated.
+        webhook_secret_previous: Option<Secret> = "",
+        /// Label that starts work on an issue, matched without case.
+        label: String = "\"agent\"",
+        /// Word that begins a command in a comment, matched without case.
+        command: String = "\"/agent\"",
+        /// Numeric App ids of other bots whose commands are obeyed.
+        allowed_apps: Vec<u64> = "[]",
+        /// Longest time one API call may take, in seconds.
+        call_timeout_seconds: Duration = "30",
+        /// Longest time until a created object shows in GitHub's lists, in seconds.
+        list_lag_seconds: Duration = "15",
+        /// Least time between two writes of one installation, in seconds.
+        write_interval_seconds: Duration = "1",
+    }
+}
+
+section! {
+    /// The language model.
+    pub struct ModelConfig "model" {
+        /// `openai` for any OpenAI-compatible server, `stub` for scripted answers without a model.
+        provider: ModelProvider = "\"stub\"",
+        /// Address of the server, with or without `/v1`.
+        base_url: Option<String> = "",
+        /// Key sent as a bearer token.
+        api_key: Option<Secret> = "",
+        /// Model name as the server knows it.
+        name: String = "\"gpt-5\"",
+        /// Most tokens of one reply.
+        max_output_tokens: u32 = "8192",
+        /// Longest time of one call, in seconds.
+        timeout_seconds: Duration = "600",
+        /// Longest silence within a stream, in seconds.
+        idle_timeout_seconds: Duration = "120",
+        /// Price of a million input tokens in US dollars; without it, cost is counted in tokens only.
+        input_usd_per_million: Option<f64> = "",
+        /// Price of a million output tokens in US dollars.
+        output_usd_per_million: Option<f64> = "",
+        /// File with the stub's script; without it, the stub looks for a built-in script by repository.
+        stub_script: Option<PathBuf> = "",
+    }
+}
+
+section! {
+    /// Where commands of repositories and models run.
+    pub struct SandboxConfig "sandbox" {
+        /// `local`: namespaces, Landlock and seccomp on this machine.
+        backend: SandboxBackend = "\"local\"",
+        /// Run without isolation when the kernel refuses it. Dangerous; shown everywhere.
+        unsafe_local: bool = "false",
+        /// Folders with compilers and interpreters outside /usr, shown read-only in the sandbox.
+        toolchains: Vec<String> = "[]",
+        /// Memory of all processes of one command, in MiB.
+        memory_mib: u64 = "4096",
+        /// Processes and threads of one command.
+        max_processes: u64 = "512",
+        /// Disk of one workspace with its home and temporary files, in MiB.
+        disk_mib: u64 = "8192",
+        /// Longest time of one command, in seconds.
+        command_timeout_seconds: Duration = "600",
+        /// Most output kept of one command (head and tail), in KiB.
+        output_kib: u64 = "1024",
+        /// First of the 65,536 user ids that runs get when the service runs as root.
+        uid_base: u32 = "2000000",
+    }
+}
+
+section! {
+    /// Limits of one run. A repository's own file can lower them.
+    pub struct BudgetConfig "budget" {
+        /// Most model replies.
+        max_turns: u32 = "60",
+        /// Most tokens, input and output together.
+        max_tokens: u64 = "2000000",
+        /// Most money in US dollars, where the model's price is known.
+        max_cost_usd: f64 = "5.0",
+        /// Most time, in minutes.
+        max_minutes: u64 = "60",
+    }
+}
+
+section! {
+    /// The job queue. The defaults are proven together; tests scale them down.
+    pub struct QueueConfig "queue" {
+        /// Jobs that one process works on at once.
+        workers: u32 = "2",
+        /// How long a claim lasts without a heartbeat, in seconds.
+        lease_seconds: Duration = "60",
+        /// Time between heartbeats, in seconds.
+        heartbeat_seconds: Duration = "10",
+        /// How long before the end of its lease a silent worker stops itself, in seconds.
+        margin_seconds: Duration = "15",
+        /// Time between looks into the queue, in seconds.
+        poll_seconds: Duration = "2",
+        /// Attempts before a job is given up.
+        max_attempts: u32 = "5",
+        /// First pause before another attempt, in seconds; it doubles up to 15 minutes.
+        retry_seconds: Duration = "10",
+    }
+}
+
+section! {
+    /// The log.
+    pub struct LogConfig "log" {
+        /// `text` or `json`.
+        format: LogFormat = "\"text\"",
+        /// Filter such as `info` or `forgehand=debug,sqlx=warn`.
+        filter: String = "\"info\"",
+    }
+}
+
+value::choice! {
+    /// Which kind of model answers.
+    pub enum ModelProvider {
+        /// An OpenAI-compatible server.
+        OpenAi = "openai",
+        /// Scripted answers.
+        Stub = "stub",
+    }
+}
+
+value::choice! {
+    /// Which sandbox runs commands.
+    pub enum SandboxBackend {
+        /// Namespaces on this machine.
+        Local = "local",
+    }
+}
+
+value::choice! {
+    /// How log lines look.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+/// The whole configuration. Only `app` holds it; each port is given its own section.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`
+    pub server: ServerConfig,
+    /// `[database]`
+    pub database: DatabaseConfig,
+    /// `[github]`
+    pub github: GitHubConfig,
+    /// `[model]`
+    pub model: ModelConfig,
+    /// `[sandbox]`
+    pub sandbox: SandboxConfig,
+    /// `[budget]`
+    pub budget: BudgetConfig,
+    /// `[queue]`
+    pub queue: QueueConfig,
+    /// `[log]`
+    pub log: LogConfig,
+    /// Where each value came from, by dotted key.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// Every section with its keys, in the order of the file.
+pub fn sections() -> Vec<SectionInfo> {
+    vec![
+        ServerConfig::info(),
+        DatabaseConfig::info(),
+        GitHubConfig::info(),
+        ModelConfig::info(),
+        SandboxConfig::info(),
+        BudgetConfig::info(),
+        QueueConfig::info(),
+        LogConfig::info(),
+    ]
+}
+
+impl Config {
+    /// The values in force as (dotted key, value, origin), secrets shown as `***`.
+    pub fn effective(&self) -> Vec<(String, String, Origin)> {
+        let shown = [
+            self.server.shown(),
+            self.database.shown(),
+            self.github.shown(),
+            self.model.shown(),
+            self.sandbox.shown(),
+            self.budget.shown(),
+            self.queue.shown(),
+            self.log.shown(),
+        ];
+        shown
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| {
+                let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
+                (key, value, origin)
+            })
+            .collect()
+    }
+
+    /// The database address, with the default filled in.
+    pub fn database_url(&self) -> Secret {
+        match &self.database.url {
+            Some(url) => url.clone(),
+            None => Secret::new(format!(
+                "sqlite:{}",
+                self.server.state_dir.join("forgehand.sqlite").display()
+            )),
+        }
+    }
+
+    fn check(&self, problems: &mut Vec<String>) {
+        for (key, secret) in [
+            ("github.webhook_secret", &self.github.webhook_secret),
+            ("github.webhook_secret_previous", &self.github.webhook_secret_previous),
+        ] {
+            if secret.as_ref().is_some_and(|secret| secret.len() < MIN_WEBHOOK_SECRET) {
+                problems.push(format!("{key}: a webhook secret has at least {MIN_WEBHOOK_SECRET} characters; make one with `openssl rand -hex 32`"));
+            }
+        }
+        if self.queue.heartbeat_seconds * 2 > self.queue.lease_seconds.saturating_sub(self.queue.margin_seconds) {
+            problems.push(
+                "queue.heartbeat_seconds: two heartbeats must fit into lease_seconds less margin_seconds".to_owned(),
+            );
+        }
+        if self.queue.workers == 0 {
+            problems.push(
+                "queue.workers: at least 1 (to receive without working, start `forgehand serve --roles receiver`)"
+                    .to_owned(),
+            );
+        }
+        if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
+            problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
+        }
+        if !self.github.command.starts_with('/')
+            || self.github.command.len() < 2
+            || self.github.command.contains(char::is_whitespace)
+        {
+            problems.push("github.command: one word that begins with '/', such as `/agent`".to_owned());
+        }
+        for (key, url) in [
+            ("github.api_url", &self.github.api_url),
+            ("github.web_url", &self.github.web_url),
+        ] {
+            match url::Url::parse(url) {
+                Ok(url) if matches!(url.scheme(), "https" | "http") && url.host().is_some() => {}
+                _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
+            }
+        }
+        if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
+            problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
+        }
+    }
+}
+
+/// Shorter webhook secrets can be guessed.
+const MIN_WEBHOOK_SECRET: usize = 16;

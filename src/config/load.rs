@@ -1,0 +1,315 @@
+//! Puts file, environment and flags together, collects every problem instead of the first, and
+//! reads the files that hold secrets. Never reads the process environment itself: it is given.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// What a configuration is made from, weakest first.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigSources {
+    /// The file, if there is one. It must exist when named here.
+    pub file: Option<PathBuf>,
+    /// The environment; only names that begin with `FORGEHAND_` count.
+    pub environment: Vec<(String, String)>,
+    /// Flags as (dotted key, text).
+    pub flags: Vec<(String, String)>,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration has {} problem(s):\n{}", .0.len(), .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
+pub struct Problems(pub Vec<String>);
+
+const ENV_PREFIX: &str = "FORGEHAND_";
+
+/// Environment names with the prefix that are not configuration keys.
+const NOT_KEYS: [&str; 2] = ["FORGEHAND_CONFIG", "FORGEHAND_TEST_POSTGRES"];
+
+/// Reads and checks the configuration.
+///
+/// # Errors
+/// All problems at once, each with its key.
+pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
+    let mut reader = Reader::default();
+    if let Some(file) = &sources.file {
+        reader.add_file(file);
+    }
+    for (name, text) in &sources.environment {
+        reader.add_environment(name, text);
+    }
+    for (key, text) in &sources.flags {
+        reader.add(key.clone(), Given::Text(text.clone()), Origin::Flag);
+    }
+    let mut config = Config {
+        server: ServerConfig::read(&mut reader),
+        database: DatabaseConfig::read(&mut reader),
+        github: GitHubConfig::read(&mut reader),
+        model: ModelConfig::read(&mut reader),
+        sandbox: SandboxConfig::read(&mut reader),
+        budget: BudgetConfig::read(&mut reader),
+        queue: QueueConfig::read(&mut reader),
+        log: LogConfig::read(&mut reader),
+        origins: BTreeMap::new(),
+    };
+    reader.refuse_unknown();
+    config.check(&mut reader.problems);
+    config.origins = reader.origins;
+    if reader.problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(Problems(reader.problems))
+    }
+}
+
+enum Given {
+    Toml(toml::Value),
+    Text(String),
+}
+
+/// Hands out values by key and remembers what went wrong.
+#[derive(Default)]
+pub(super) struct Reader {
+    values: BTreeMap<String, (Given, Origin)>,
+    origins: BTreeMap<String, Origin>,
+    problems: Vec<String>,
+}
+
+impl Reader {
+    fn add(&mut self, key: String, given: Given, origin: Origin) {
+        self.values.insert(key, (given, origin));
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                return self
+                    .problems
+                    .push(format!("{}: cannot be read: {error}", path.display()));
+            }
+        };
+        let table = match text.parse::<toml::Table>() {
+            Ok(table) => table,
+            Err(error) => return self.problems.push(format!("{}: is not TOML: {error}", path.display())),
+        };
+        for (section, value) in table {
+            let toml::Value::Table(keys) = value else {
+                self.problems.push(format!(
+                    "{section}: a section in brackets is expected, found {}",
+                    value.type_str()
+                ));
+                continue;
+            };
+            for (key, value) in keys {
+                self.add(
+                    format!("{section}.{key}"),
+                    Given::Toml(value),
+                    Origin::File(path.to_owned()),
+                );
+            }
+        }
+    }
+
+    fn add_environment(&mut self, name: &str, text: &str) {
+        let Some(rest) = name.strip_prefix(ENV_PREFIX) else {
+            return;
+        };
+        if NOT_KEYS.contains(&name) {
+            return;
+        }
+        match rest.split_once("__") {
+            Some((section, key)) => {
+                let key = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
+                self.add(key, Given::Text(text.to_owned()), Origin::Environment(name.to_owned()));
+            }
+            None => self.problems.push(format!(
+                "{name}: a key is written {ENV_PREFIX}SECTION__KEY, with two underscores"
+            )),
+        }
+    }
+
+    /// The value of a key: given, from its file twin, by default, or unset; on a problem the
+    /// default, so that reading goes on and finds the other problems.
+    pub(super) fn key<T: ConfigValue>(&mut self, section: &str, name: &str, default: &str) -> T {
+        let key = format!("{section}.{name}");
+        let given = self.values.remove(&key);
+        let file = if T::SECRET {
+            self.values.remove(&format!("{key}_file"))
+        } else {
+            None
+        };
+        let result = match (given, file) {
+            (Some(_), Some(_)) => Err(format!("is set twice, also as {key}_file")),
+            (Some((given, origin)), None) => {
+                self.origins.insert(key.clone(), origin);
+                match given {
+                    Given::Toml(value) => T::from_toml(&value),
+                    Given::Text(text) => T::from_text(&text),
+                }
+            }
+            (None, Some((given, origin))) => {
+                self.origins.insert(key.clone(), origin);
+                let path = match &given {
+                    Given::Toml(value) => value.as_str().unwrap_or_default(),
+                    Given::Text(text) => text,
+                };
+                read_secret_file(Path::new(path)).and_then(|text| T::from_text(&text))
+            }
+            (None, None) => return Self::fallback(default),
+        };
+        match result {
+            Ok(value) => value,
+            Err(problem) => {
+                self.problems.push(format!("{key}: {problem}"));
+                Self::fallback(default)
+            }
+        }
+    }
+
+    fn fallback<T: ConfigValue>(default: &str) -> T {
+        let value = if default.is_empty() {
+            T::unset()
+        } else {
+            T::from_text(default.trim_matches('"')).ok()
+        };
+        value.expect("every default in the declarations reads as its own kind")
+    }
+
+    fn refuse_unknown(&mut self) {
+        let known: Vec<String> = sections()
+            .iter()
+            .flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.name, key.name)))
+            .collect();
+        for (key, (_, origin)) in &self.values {
+            let near = known
+                .iter()
+                .min_by_key(|other| distance(key, other))
+                .filter(|other| distance(key, other) <= 3);
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            self.problems
+                .push(format!("{key}: there is no such key ({origin}){hint}"));
+        }
+    }
+}
+
+/// Largest file that is read as a secret: a private key has about 2 KiB.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
+
+fn read_secret_file(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let about = std::fs::metadata(path).map_err(|error| format!("the file {shown} cannot be read: {error}"))?;
+    if !about.is_file() || about.len() > MAX_SECRET_BYTES {
+        return Err(format!("{shown} is not a file of at most 64 KiB"));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        if about.permissions().mode() & 0o077 != 0 {
+            return Err(format!("{shown} can be read by other users; run `chmod 600 {shown}`"));
+        }
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| format!("the file {shown} cannot be read: {error}"))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Levenshtein distance, for "did you mean".
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_env(pairs: &[(&str, &str)]) -> Result<Config, Problems> {
+        let environment = pairs
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect();
+        load(&ConfigSources {
+            environment,
+            ..ConfigSources::default()
+        })
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_configuration() {
+        let config = with_env(&[]).unwrap();
+        assert_eq!(config.queue.lease_seconds, Duration::from_secs(60));
+        assert_eq!(config.github.label, "agent");
+    }
+
+    #[test]
+    fn all_problems_come_at_once_with_their_keys() {
+        let problems = with_env(&[
+            ("FORGEHAND_QUEUE__WORKERS", "many"),
+            ("FORGEHAND_SERVER__LISTN", "127.0.0.1:1"),
+            ("FORGEHAND_GITHUB__WEBHOOK_SECRET", "short"),
+            ("FORGEHAND_ODD", "1"),
+        ])
+        .unwrap_err()
+        .to_string();
+        for part in [
+            "queue.workers: a whole number",
+            "did you mean server.listen?",
+            "github.webhook_secret: ",
+            "FORGEHAND_ODD",
+        ] {
+            assert!(problems.contains(part), "{part} in {problems}");
+        }
+        assert!(!problems.contains("short"), "a secret is not repeated: {problems}");
+    }
+
+    #[test]
+    fn later_sources_win_and_origins_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("forgehand.toml");
+        std::fs::write(
+            &file,
+            "[queue]\nworkers = 3\npoll_seconds = 0.5\n[github]\nallowed_apps = [7]\n",
+        )
+        .unwrap();
+        let config = load(&ConfigSources {
+            file: Some(file),
+            environment: vec![("FORGEHAND_QUEUE__WORKERS".into(), "4".into())],
+            flags: vec![("queue.workers".into(), "5".into())],
+        })
+        .unwrap();
+        assert_eq!(
+            (config.queue.workers, config.queue.poll_seconds),
+            (5, Duration::from_millis(500))
+        );
+        assert_eq!(config.origins["queue.workers"], Origin::Flag);
+        assert_eq!(config.github.allowed_apps, [7]);
+    }
+
+    #[test]
+    fn a_secret_may_stand_in_a_private_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "0123456789abcdef\n").unwrap();
+        let path = file.display().to_string();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = with_env(&[("FORGEHAND_GITHUB__WEBHOOK_SECRET_FILE", &path)])
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("chmod 600"), "{refused}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let config = with_env(&[("FORGEHAND_GITHUB__WEBHOOK_SECRET_FILE", &path)]).unwrap();
+        assert_eq!(config.github.webhook_secret.unwrap().expose(), "0123456789abcdef");
+    }
+}

@@ -1,0 +1,179 @@
+//! One write to GitHub, as a row of the outbox: what is to be written, under which key it is
+//! found again, and how far it got. Plain data. Never performs anything; `publish` does.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{BranchName, CommentId, CommitSha, EffectId, IdError, IssueNumber, JobId};
+use crate::job::word_enum;
+
+word_enum! {
+    /// How far an effect got.
+    EffectState, "effect state" {
+        /// Not tried yet.
+        Pending = "pending",
+        /// A call may be on its way.
+        Sending = "sending",
+        /// A call was sent and its outcome is not known.
+        Unknown = "unknown",
+        /// It is on GitHub.
+        Done = "done",
+        /// It is not wanted any more.
+        Skipped = "skipped",
+        /// GitHub refused it for good.
+        Failed = "failed",
+    }
+}
+
+impl EffectState {
+    /// Whether nothing more will be tried.
+    pub fn is_final(self) -> bool {
+        matches!(self, EffectState::Done | EffectState::Skipped | EffectState::Failed)
+    }
+}
+
+/// What a reaction is put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "on", rename_all = "snake_case")]
+pub enum ReactionTarget {
+    /// An issue or pull request itself.
+    Issue {
+        /// Its number.
+        number: IssueNumber,
+    },
+    /// A comment in the conversation.
+    Comment {
+        /// The comment.
+        id: CommentId,
+    },
+    /// A comment on a line of a pull request.
+    ReviewComment {
+        /// The comment.
+        id: CommentId,
+    },
+}
+
+/// What is to be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EffectBody {
+    /// 👀 on what triggered the job.
+    Reaction {
+        /// Where.
+        target: ReactionTarget,
+        /// GitHub's word, for example `eyes`.
+        content: String,
+    },
+    /// The one status comment of the job; later texts are edits of it.
+    StatusComment {
+        /// Where.
+        number: IssueNumber,
+        /// First text, without the marker.
+        body: String,
+    },
+    /// A comment of its own, for example an answer.
+    Comment {
+        /// Where.
+        number: IssueNumber,
+        /// Text, without the marker.
+        body: String,
+    },
+    /// The stored solution as a commit on a branch.
+    Push {
+        /// The branch.
+        branch: BranchName,
+        /// What the branch must point to before: a commit, or nothing for a new branch.
+        expect: Option<CommitSha>,
+        /// Parent of the new commit.
+        parent: CommitSha,
+        /// The commit, computed beforehand; the same bytes give the same SHA.
+        sha: CommitSha,
+        /// The commit message.
+        message: String,
+    },
+    /// A pull request from a pushed branch.
+    OpenPull {
+        /// The branch.
+        branch: BranchName,
+        /// Where it shall go.
+        base: BranchName,
+        /// Title.
+        title: String,
+        /// Body, without the marker.
+        body: String,
+        /// Whether it is opened as a draft.
+        draft: bool,
+    },
+    /// The status comment's last text, rendered from the log when its turn comes.
+    FinalStatus,
+    /// The label goes, so that it stays a button that can be pressed again.
+    RemoveLabel {
+        /// Where.
+        number: IssueNumber,
+        /// The label.
+        label: String,
+    },
+}
+
+impl EffectBody {
+    /// The kind as a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            EffectBody::Reaction { .. } => "reaction",
+            EffectBody::StatusComment { .. } => "status_comment",
+            EffectBody::Comment { .. } => "comment",
+            EffectBody::Push { .. } => "push",
+            EffectBody::OpenPull { .. } => "open_pull",
+            EffectBody::FinalStatus => "final_status",
+            EffectBody::RemoveLabel { .. } => "remove_label",
+        }
+    }
+
+    /// Whether a second call would make a second object, so that an unclear outcome has to be
+    /// waited for. The other kinds have a natural key or are sets: a repeat finds or changes
+    /// nothing.
+    pub fn repeats_are_visible(&self) -> bool {
+        matches!(self, EffectBody::StatusComment { .. } | EffectBody::Comment { .. })
+    }
+}
+
+/// An effect to be inserted. `dedupe_key` is unique in the whole table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEffect {
+    /// Position within the job; effects are performed in this order.
+    pub seq: i64,
+    /// `JOB/SEQ`-like key.
+    pub dedupe_key: String,
+    /// What is to be written.
+    pub body: EffectBody,
+}
+
+/// An effect as stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Its id.
+    pub id: EffectId,
+    /// The job.
+    pub job: JobId,
+    /// Position within the job.
+    pub seq: i64,
+    /// Unique key.
+    pub dedupe_key: String,
+    /// What is to be written.
+    pub body: EffectBody,
+    /// How far it got.
+    pub state: EffectState,
+    /// Fence of the claim that touched it last.
+    pub fence: i64,
+    /// When a call was last begun, by the database's clock.
+    pub sent_at: Option<DateTime<Utc>>,
+    /// Calls begun.
+    pub tries: u32,
+    /// What GitHub calls the result.
+    pub remote_id: Option<String>,
+    /// Why it failed or was skipped.
+    pub problem: Option<String>,
+}

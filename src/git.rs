@@ -1,0 +1,209 @@
+//! Host git under one hardened profile: bare mirrors, checkouts for a run, import of what a
+//! sandbox made, and the push. Everything is done with the `git` program, because partial clones,
+//! bundles and leases on push are its own and libgit2 lacks them. Called by `workspace` and
+//! `publish`. Never uses a work tree or a `.git` that a sandbox could write, never runs a shell,
+//! and never puts a token into arguments, files or addresses.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::ids::{BranchName, CommitSha};
+use crate::secret::Secret;
+
+/// Why git did not do it, named by what the caller can do.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// The ref, commit or path does not exist.
+    #[error("git does not find {0}")]
+    NotFound(String),
+    /// The remote refuses our credentials.
+    #[error("the git server refuses our credentials: {0}")]
+    Unauthorized(String),
+    /// The remote cannot be reached or broke off.
+    #[error("the git server is not available: {0}")]
+    Unavailable(String),
+    /// The branch does not point where we expected.
+    #[error("the branch moved: {0}")]
+    Moved(String),
+    /// The remote refused the push for another reason, such as a rule.
+    #[error("the git server refuses the push: {0}")]
+    Refused(String),
+    /// What the sandbox made breaks a rule; one line per violation.
+    #[error("the change breaks the rules for trees:\n{}", .0.join("\n"))]
+    Policy(Vec<String>),
+    /// Anything else.
+    #[error("git failed: {0}")]
+    Failed(String),
+}
+
+/// A remote repository.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// `https://HOST/owner/name.git` (or http in tests).
+    pub url: String,
+    /// Installation token; sent to exactly this URL.
+    pub token: Option<Secret>,
+}
+
+/// Host git.
+#[derive(Debug, Clone)]
+pub struct Git {
+    _todo: (),
+}
+
+/// How one path changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Path, with bytes that are not UTF-8 escaped.
+    pub path: String,
+    /// `A`dded, `M`odified, `D`eleted, `T`ype changed.
+    pub status: char,
+    /// New size in bytes.
+    pub bytes: u64,
+    /// Whether the new content is binary.
+    pub binary: bool,
+    /// Lines added and removed.
+    pub lines: (u64, u64),
+}
+
+/// What may be imported.
+#[derive(Debug, Clone)]
+pub struct TreePolicy {
+    /// Globs of paths that may not change at all (the repository's own wish).
+    pub protected: Vec<String>,
+    /// Most bytes of a bundle.
+    pub max_bundle_bytes: u64,
+    /// Most changed paths.
+    pub max_changes: usize,
+    /// Most bytes of one file.
+    pub max_file_bytes: u64,
+}
+
+impl Default for TreePolicy {
+    fn default() -> Self {
+        Self {
+            protected: Vec::new(),
+            max_bundle_bytes: 200 * 1024 * 1024,
+            max_changes: 5_000,
+            max_file_bytes: 20 * 1024 * 1024,
+        }
+    }
+}
+
+/// A checked import: a fresh bare repository that holds the sandbox's tree.
+#[derive(Debug)]
+pub struct Import {
+    /// The bare repository; alternates to the base's objects.
+    pub repo: PathBuf,
+    /// The commit that the changes are relative to.
+    pub base: CommitSha,
+    /// The imported tree's id.
+    pub tree: String,
+    /// Changes relative to the base.
+    pub changes: Vec<Change>,
+}
+
+/// Who a commit is by.
+#[derive(Debug, Clone)]
+pub struct Signature {
+    /// Name.
+    pub name: String,
+    /// Address.
+    pub email: String,
+    /// Time; the same time gives the same SHA.
+    pub at: DateTime<Utc>,
+}
+
+#[allow(unused_variables, clippy::todo)]
+impl Git {
+    /// Finds git and checks its version.
+    pub fn find() -> Result<Self, GitError> {
+        todo!()
+    }
+    /// Creates or refreshes the mirror under its lock: branches, tags, and the given extra
+    /// refs (`refs/pull/7/head`). Partial (`blob:none`) where the remote offers it.
+    pub async fn refresh_mirror(
+        &self,
+        mirror: &Path,
+        remote: &Remote,
+        extra_refs: &[String],
+        timeout: Duration,
+    ) -> Result<(), GitError> {
+        todo!()
+    }
+    /// The commit of a ref in the mirror, for example `refs/heads/main`.
+    pub async fn resolve(&self, mirror: &Path, full_ref: &str) -> Result<CommitSha, GitError> {
+        todo!()
+    }
+    /// A file's bytes at a commit, following symbolic links inside the tree; `None` when absent.
+    pub async fn read_file(
+        &self,
+        mirror: &Path,
+        remote: &Remote,
+        at: &CommitSha,
+        path: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Vec<u8>>, GitError> {
+        todo!()
+    }
+    /// Paths of all files at a commit, at most `max`.
+    pub async fn list_files(&self, mirror: &Path, at: &CommitSha, max: usize) -> Result<Vec<String>, GitError> {
+        todo!()
+    }
+    /// Makes `base_git` (bare, depth 1, host-owned) and fills `workspace` with the files of the
+    /// commit and a throw-away `.git` whose HEAD is that commit on branch `branch_name`.
+    pub async fn check_out(
+        &self,
+        mirror: &Path,
+        remote: &Remote,
+        at: &CommitSha,
+        base_git: &Path,
+        workspace: &Path,
+    ) -> Result<(), GitError> {
+        todo!()
+    }
+    /// Imports an untrusted bundle into the fresh bare repository `into`, checks it with fsck
+    /// and the tree policy against `base`.
+    pub async fn import(
+        &self,
+        bundle: &Path,
+        base_git: &Path,
+        base: &CommitSha,
+        into: &Path,
+        policy: &TreePolicy,
+    ) -> Result<Import, GitError> {
+        todo!()
+    }
+    /// The import's changes as a unified diff, at most `max_bytes`.
+    pub async fn diff(&self, import: &Import, max_bytes: usize) -> Result<String, GitError> {
+        todo!()
+    }
+    /// Rebuilds the import's tree as a commit of ours on `parent`. Deterministic.
+    pub async fn commit(
+        &self,
+        import: &Import,
+        parent: &CommitSha,
+        message: &str,
+        by: &Signature,
+    ) -> Result<CommitSha, GitError> {
+        todo!()
+    }
+    /// Pushes a commit of `repo` to a branch if the branch points to `expect` (nothing: does not
+    /// exist). A repeat of a push that landed succeeds. Afterwards the remote's SHA equals `sha`.
+    pub async fn push(
+        &self,
+        repo: &Path,
+        remote: &Remote,
+        sha: &CommitSha,
+        branch: &BranchName,
+        expect: Option<&CommitSha>,
+    ) -> Result<(), GitError> {
+        todo!()
+    }
+    /// Where a branch points on the remote.
+    pub async fn remote_sha(&self, remote: &Remote, branch: &BranchName) -> Result<Option<CommitSha>, GitError> {
+        todo!()
+    }
+}

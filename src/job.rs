@@ -1,0 +1,334 @@
+//! The job: one durable row of intended work, what asked for it, and what was pinned when it was
+//! asked. Plain data; transitions are in `store` and `queue`. Never holds text that changed after
+//! the trigger.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{
+    BranchName, CommentId, CommitSha, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName, Subject, UserId,
+};
+
+/// Declares an enum that is stored as a word.
+macro_rules! word_enum {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $( $(#[$item_doc:meta])* $item:ident = $word:literal, )* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $( $(#[$item_doc])* $item, )* }
+
+        impl $name {
+            /// Every value, in order.
+            pub const ALL: &'static [$name] = &[ $( $name::$item, )* ];
+
+            /// The word in the database, in events and in logs.
+            pub fn as_str(self) -> &'static str {
+                match self { $( $name::$item => $word, )* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                match text {
+                    $( $word => Ok($name::$item), )*
+                    _ => Err(IdError::new($what, text, "the word is unknown")),
+                }
+            }
+        }
+    };
+}
+pub(crate) use word_enum;
+
+word_enum! {
+    /// Where a job stands. `queued` with `run_at` in the future is a snoozed or retried job.
+    JobState, "job state" {
+        /// Ready to be claimed once `run_at` has come.
+        Queued = "queued",
+        /// A worker holds it.
+        Leased = "leased",
+        /// A person's answer is needed; costs nothing meanwhile.
+        Waiting = "waiting",
+        /// The work is stored; its effects are being performed.
+        Publishing = "publishing",
+        /// Finished, with an outcome.
+        Done = "done",
+        /// Given up, with a reason.
+        Dead = "dead",
+        /// Stopped by a person, a closed issue or lost permission.
+        Cancelled = "cancelled",
+    }
+}
+
+impl JobState {
+    /// Whether nothing will happen to the job any more.
+    pub fn is_final(self) -> bool {
+        matches!(self, JobState::Done | JobState::Dead | JobState::Cancelled)
+    }
+}
+
+word_enum! {
+    /// What a job does.
+    JobKind, "job kind" {
+        /// Change code: an issue becomes a pull request, a pull request gets commits.
+        Fix = "fix",
+        /// Answer a command in a comment: help, status, or an honest "not yet".
+        Reply = "reply",
+        /// Stop the running job of the same issue or pull request.
+        Stop = "stop",
+    }
+}
+
+/// Who caused something, as GitHub named them in the delivery. The id is authority, the login
+/// is for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Numeric account id.
+    pub id: UserId,
+    /// Login at that time.
+    pub login: String,
+    /// Whether GitHub calls the account a bot.
+    pub is_bot: bool,
+}
+
+/// Why work starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Trigger {
+    /// The label was put on an issue.
+    Label {
+        /// The label as it is written on the issue.
+        label: String,
+    },
+    /// A comment on an issue or pull request.
+    Comment {
+        /// The comment.
+        id: CommentId,
+    },
+    /// A comment on a line of a pull request.
+    ReviewComment {
+        /// The comment.
+        id: CommentId,
+    },
+    /// A submitted review.
+    Review {
+        /// GitHub's id of the review.
+        id: u64,
+    },
+    /// A person at the command line of this machine.
+    CommandLine,
+}
+
+/// What was asked for, fixed at the moment of the trigger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Why work starts.
+    pub trigger: Trigger,
+    /// Who asked.
+    pub actor: Actor,
+    /// The words after the verb, given to the model as text; or the answer of a `reply` job.
+    pub instructions: String,
+    /// When the trigger happened, by GitHub's clock.
+    pub triggered_at: DateTime<Utc>,
+}
+
+/// What must still be true when effects are performed. Values of the delivery, not of now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pins {
+    /// Title of the issue or pull request at the trigger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Its body at the trigger; an absent body is an empty one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Head of the pull request at the trigger, where the delivery told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_sha: Option<CommitSha>,
+    /// Login of the author of the issue or pull request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+}
+
+/// A job to be inserted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    /// The repository, by number.
+    pub repo_id: RepoId,
+    /// The repository, by name at the trigger.
+    pub repo: RepoName,
+    /// The installation through which it was asked.
+    pub installation: InstallationId,
+    /// What to do.
+    pub kind: JobKind,
+    /// What to do it to.
+    pub subject: Subject,
+    /// No two non-final jobs have the same key. `None`: no such rule.
+    pub dedupe_key: Option<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Not before this time.
+    pub run_at: DateTime<Utc>,
+    /// Attempts before it is given up.
+    pub max_attempts: u32,
+    /// What was asked.
+    pub request: Request,
+    /// What was pinned.
+    pub pins: Pins,
+}
+
+impl NewJob {
+    /// The lane of the job: at most one job of a lane is active. Work on a subject has one lane;
+    /// commands that control it (stop, replies) have another, so that they need not wait for it.
+    pub fn lane(&self) -> String {
+        match self.kind {
+            JobKind::Fix => self.subject.to_string(),
+            JobKind::Reply | JobKind::Stop => format!("{}#control", self.subject),
+        }
+    }
+}
+
+/// A job as stored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// The repository, by number.
+    pub repo_id: RepoId,
+    /// The repository, by name at the trigger.
+    pub repo: RepoName,
+    /// The installation.
+    pub installation: InstallationId,
+    /// What to do.
+    pub kind: JobKind,
+    /// What to do it to.
+    pub subject: Subject,
+    /// Where it stands.
+    pub state: JobState,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Not before this time.
+    pub run_at: DateTime<Utc>,
+    /// Attempts begun.
+    pub attempt: u32,
+    /// Attempts allowed.
+    pub max_attempts: u32,
+    /// How many leases ran out without an answer since the last progress.
+    pub lost_leases: u32,
+    /// The fencing token of the last claim; grows with each.
+    pub fence: i64,
+    /// Who holds it.
+    pub lease_owner: Option<String>,
+    /// Until when, by the database's clock.
+    pub lease_until: Option<DateTime<Utc>>,
+    /// What was asked.
+    pub request: Request,
+    /// What was pinned.
+    pub pins: Pins,
+    /// When somebody asked to stop it.
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    /// Why it stands where it stands, for people.
+    pub reason: Option<String>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// When it was inserted.
+    pub created_at: DateTime<Utc>,
+    /// When it became final.
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// The proof that a worker holds a job. Every write on behalf of the job carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The job.
+    pub job: JobId,
+    /// Fencing token: the number of this claim.
+    pub fence: i64,
+    /// 128 random bits as hex; numbers may repeat after a database failover, this does not.
+    pub token: String,
+    /// Who holds it.
+    pub owner: String,
+}
+
+/// A job with the right to work on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeasedJob {
+    /// The row at the time of the claim.
+    pub job: Job,
+    /// The right.
+    pub lease: Lease,
+    /// Whether its work is already stored and only effects are left (it was `publishing`).
+    pub resumes_publishing: bool,
+}
+
+/// How a job ended. Not being able to help is an outcome too, not an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// A pull request was opened.
+    Opened {
+        /// Its number.
+        pull: IssueNumber,
+        /// Its branch.
+        branch: BranchName,
+        /// Its head, verified on the remote.
+        sha: CommitSha,
+    },
+    /// Commits were added to an existing branch.
+    Pushed {
+        /// The branch.
+        branch: BranchName,
+        /// Its head, verified on the remote.
+        sha: CommitSha,
+    },
+    /// A question or command was answered.
+    Answered,
+    /// The agent found that nothing has to change.
+    NothingToDo {
+        /// Its reasons.
+        reason: String,
+    },
+    /// The request was not allowed, or may not be done.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The run ended without a result that is good enough.
+    GaveUp {
+        /// Why.
+        reason: String,
+        /// Where the unfinished work is kept, if there was any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<BranchName>,
+    },
+    /// Somebody stopped it.
+    Stopped {
+        /// Who or what.
+        reason: String,
+        /// Where the unfinished work is kept, if there was any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<BranchName>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_words_both_ways() {
+        for state in JobState::ALL {
+            assert_eq!(state.as_str().parse::<JobState>().unwrap(), *state);
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        assert!("running".parse::<JobState>().is_err());
+    }
+}

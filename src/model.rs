@@ -1,0 +1,165 @@
+//! The language model behind one trait, and the words of a chat: messages, tool calls, usage.
+//! Called by `agent`. Never executes a tool, never stores a conversation, and never knows what
+//! the conversation is about.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ModelConfig;
+use crate::event::Usage;
+use crate::ids::RepoName;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The program's own instructions.
+    System,
+    /// The request, and the program's later remarks.
+    User,
+    /// The model.
+    Assistant,
+    /// The output of a tool call.
+    Tool,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    #[serde(default)]
+    pub content: String,
+    /// What an assistant thought; stored, and replayed only where a profile says so.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// Tools an assistant called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call that a tool message answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+/// A tool call as the model wrote it. `arguments` is JSON text that nobody has checked yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The server's id, or one made up here when it gave none.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+}
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolSpec {
+    /// Name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON schema of its arguments.
+    pub parameters: serde_json::Value,
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub struct ChatRequest {
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// The tools that may be called.
+    pub tools: Vec<ToolSpec>,
+    /// Most tokens of the reply.
+    pub max_output_tokens: u32,
+    /// The repository worked on, which the stub's built-in scripts are found by.
+    pub repo: Option<RepoName>,
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model was done.
+    Stop,
+    /// It waits for its tools.
+    ToolCalls,
+    /// The output limit cut it.
+    Length,
+    /// The server refused or filtered.
+    Filtered,
+}
+
+/// A complete reply. Half a tool call never gets here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatReply {
+    /// What was said.
+    pub content: String,
+    /// What was thought.
+    pub reasoning: String,
+    /// Tools called, complete ones only.
+    pub tool_calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// Tokens.
+    pub usage: Usage,
+    /// Money in US dollars, `None` when the price is unknown.
+    pub cost_usd: Option<f64>,
+}
+
+/// Why there is no reply, named by what the caller can do.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// Wait and try again.
+    #[error("the model is rate limited: {detail}")]
+    RateLimited {
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+        /// The server's words.
+        detail: String,
+    },
+    /// Try again; the server or the line failed.
+    #[error("the model is not available: {0}")]
+    Unavailable(String),
+    /// The key is wrong or has no right.
+    #[error("the model server refuses the key: {0}")]
+    Unauthorized(String),
+    /// The account has no money.
+    #[error("the model server asks for payment: {0}")]
+    PaymentRequired(String),
+    /// The conversation is longer than the model's window.
+    #[error("the conversation does not fit the model's context window: {0}")]
+    ContextOverflow(String),
+    /// The server does not accept the request; trying again would not help.
+    #[error("the model server rejects the request: {0}")]
+    Rejected(String),
+    /// The run was stopped.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// The stub has no script for this.
+    #[error("{0}")]
+    NoScript(String),
+}
+
+/// A language model.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// Asks for one reply. Retries what can pass within its own deadline.
+    async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError>;
+
+    /// Whether the model's price is known.
+    fn price_known(&self) -> bool;
+}
+
+/// The model that the configuration names.
+pub fn open(config: &ModelConfig) -> anyhow::Result<Arc<dyn Model>> {
+    let _ = config;
+    todo!("model port")
+}

@@ -1,0 +1,106 @@
+//! A repository's own file, `.github/forgehand.toml`: its commands and wishes. A different type
+//! from the server's configuration because it is trusted differently: it can narrow, never widen.
+//! Never read from anywhere but the default branch at a pinned commit.
+
+use serde::Deserialize;
+
+/// Where the file stands in a repository.
+pub const REPO_CONFIG_PATH: &str = ".github/forgehand.toml";
+
+/// Largest file that is read, in bytes.
+pub const MAX_REPO_CONFIG_BYTES: u64 = 64 * 1024;
+
+/// The file's content; every key is optional.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RepoConfig {
+    /// Branch that pull requests go to; the default branch otherwise.
+    pub base: Option<String>,
+    /// Label that starts work here instead of the server's.
+    pub label: Option<String>,
+    /// Commands that prepare the sandbox.
+    pub setup: Option<Vec<String>>,
+    /// Commands that verify a change.
+    pub test: Option<Vec<String>>,
+    /// Commands that format changed files.
+    pub format: Vec<String>,
+    /// Image for container sandboxes.
+    pub image: Option<String>,
+    /// Extra hosts that set-up may reach, within the server's policy.
+    pub egress: Vec<String>,
+    /// Lower cap on money, in US dollars.
+    pub max_cost_usd: Option<f64>,
+    /// Lower cap on time, in minutes.
+    pub max_minutes: Option<u64>,
+    /// Whether pull requests are opened as drafts.
+    pub draft: Option<bool>,
+    /// Whether a pull request is marked ready when its verification passes.
+    pub auto_ready: bool,
+    /// Paths that the agent's change may not touch, as globs.
+    pub protected_paths: Vec<String>,
+    /// Text for the agent.
+    pub instructions: Option<String>,
+}
+
+impl RepoConfig {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// One sentence for people with line and key; nothing of a broken file is used.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error
+                .span()
+                .map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            format!(
+                "`{REPO_CONFIG_PATH}` line {line}: {}",
+                error.message().replace('\n', " ")
+            )
+        })?;
+        if config.max_cost_usd.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
+            return Err(format!(
+                "`{REPO_CONFIG_PATH}`: max_cost_usd is a sum of money, 0 or more"
+            ));
+        }
+        for (key, commands) in [
+            ("setup", config.setup.as_deref()),
+            ("test", config.test.as_deref()),
+            ("format", Some(&config.format[..])),
+        ] {
+            let commands = commands.unwrap_or_default();
+            if commands.len() > 20
+                || commands
+                    .iter()
+                    .any(|command| command.trim().is_empty() || command.len() > 4096 || command.contains('\0'))
+            {
+                return Err(format!(
+                    "`{REPO_CONFIG_PATH}`: {key} is a list of at most 20 commands, none of them empty or over 4,096 bytes"
+                ));
+            }
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_optional() {
+        assert_eq!(RepoConfig::parse("").unwrap(), RepoConfig::default());
+        let config = RepoConfig::parse("test = [\"make check\"]\nmax_minutes = 5").unwrap();
+        assert_eq!(config.test.unwrap(), ["make check"]);
+    }
+
+    #[test]
+    fn a_broken_file_is_reported_with_line_and_key() {
+        let problem = RepoConfig::parse("base = \"main\"\nnetwork = \"full\"").unwrap_err();
+        assert!(problem.contains("line 2") && problem.contains("network"), "{problem}");
+        assert!(
+            RepoConfig::parse("max_cost_usd = -1")
+                .unwrap_err()
+                .contains("max_cost_usd")
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! Where code of repositories and commands of models run, behind one trait. Called by
+//! `workspace`, `tool` and `run`. Never holds a token, and never touches on the host a path that a
+//! model chose: file operations happen inside the sandbox's own view too.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::SandboxConfig;
+
+/// The working directory inside every sandbox.
+pub const WORKSPACE: &str = "/workspace";
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A shell line, run with `sh -c` (bash where it exists).
+    Shell(String),
+    /// A program with arguments.
+    Argv(Vec<String>),
+}
+
+/// One command.
+#[derive(Debug, Clone)]
+pub struct Exec {
+    /// What is run.
+    pub program: Program,
+    /// Folder below the workspace, empty for its root. Never leaves it.
+    pub folder: String,
+    /// Extra environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Standard input.
+    pub stdin: Vec<u8>,
+    /// Deadline; `None` takes the configured one.
+    pub timeout: Option<Duration>,
+}
+
+impl Exec {
+    /// A shell line at the workspace's root.
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self {
+            program: Program::Shell(line.into()),
+            folder: String::new(),
+            environment: BTreeMap::new(),
+            stdin: Vec::new(),
+            timeout: None,
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal that was not ours.
+    Signal(i32),
+    /// Killed because of a limit, in words ("timeout after 600 s", "memory over 4096 MiB").
+    Limit(String),
+    /// Killed because the run was stopped.
+    Cancelled,
+}
+
+/// What a command left.
+#[derive(Debug, Clone)]
+pub struct ExecOutput {
+    /// How it ended.
+    pub exit: Exit,
+    /// Standard output and standard error as they came, head and tail, escape sequences removed.
+    pub output: String,
+    /// Bytes of output in all, kept or not.
+    pub output_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl ExecOutput {
+    /// Its exit code, if it ended by itself.
+    pub fn code(&self) -> Option<i32> {
+        match self.exit {
+            Exit::Code(code) => Some(code),
+            _ => None,
+        }
+    }
+}
+
+/// A file operation inside the sandbox. Paths are relative to the workspace; what leaves it is
+/// refused there, by the kernel.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum FileRequest {
+    /// Entries of a folder, sorted.
+    List {
+        /// Folder, empty for the root.
+        path: String,
+        /// Levels below it, from 1.
+        depth: u32,
+        /// Most entries.
+        max_entries: u32,
+    },
+    /// A file's bytes.
+    Read {
+        /// File.
+        path: String,
+        /// Most bytes; a longer file is cut and said to be.
+        max_bytes: u64,
+    },
+    /// Writes a file through a temporary file and a rename; folders are made.
+    Write {
+        /// File.
+        path: String,
+        /// Content, base64.
+        content: String,
+        /// SHA-256 the file must have before, hex; `None`: anything or nothing.
+        expect_sha256: Option<String>,
+    },
+    /// Paths that match a glob, newest first, `.git` left out, ignore files obeyed.
+    Glob {
+        /// Pattern such as `src/**/*.rs`.
+        pattern: String,
+        /// Most paths.
+        max_entries: u32,
+    },
+    /// Lines that match a regular expression, hidden files included, `.git` left out.
+    Grep {
+        /// Regular expression of Rust's `regex`, in linear time.
+        pattern: String,
+        /// Folder or file, empty for all.
+        path: String,
+        /// Glob that file names must match.
+        glob: Option<String>,
+        /// Ignore case.
+        ignore_case: bool,
+        /// Lines around each match.
+        context: u32,
+        /// Most matching lines.
+        max_matches: u32,
+    },
+}
+
+/// A folder entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Path relative to the workspace, with bytes that are not UTF-8 escaped as `\xNN`.
+    pub path: String,
+    /// Kind.
+    pub kind: EntryKind,
+    /// Size in bytes of files, 0 otherwise.
+    pub bytes: u64,
+}
+
+/// Kind of a folder entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, not followed.
+    Link,
+    /// A pipe, socket or device.
+    Other,
+}
+
+/// A line found by grep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrepLine {
+    /// File.
+    pub path: String,
+    /// Line number from 1.
+    pub line: u64,
+    /// Text, cut to 500 bytes.
+    pub text: String,
+    /// Whether it matched; otherwise it is context.
+    pub matched: bool,
+}
+
+/// Answer to a file operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum FileReply {
+    /// To `List` and `Glob`.
+    Entries {
+        /// Found.
+        entries: Vec<Entry>,
+        /// Whether more were left out.
+        truncated: bool,
+    },
+    /// To `Read`.
+    Content {
+        /// Bytes, base64.
+        content: String,
+        /// SHA-256 of the whole file, hex.
+        sha256: String,
+        /// Size of the whole file.
+        bytes: u64,
+    },
+    /// To `Write`.
+    Written {
+        /// SHA-256 of the new content, hex.
+        sha256: String,
+        /// Whether the file did not exist before.
+        created: bool,
+    },
+    /// To `Grep`.
+    Lines {
+        /// Found.
+        lines: Vec<GrepLine>,
+        /// Files looked at.
+        files: u64,
+        /// Whether more were left out.
+        truncated: bool,
+    },
+    /// The operation was refused or failed, in words for the model.
+    Failed {
+        /// Why, and what to do.
+        problem: String,
+    },
+}
+
+/// Why a sandbox could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// This machine cannot give the isolation that was asked for; `remedy` says what to change.
+    #[error("the sandbox is not available: {problem}. {remedy}")]
+    Unavailable {
+        /// What is missing.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The sandbox broke; a new one may work.
+    #[error("the sandbox failed: {0}")]
+    Broken(String),
+    /// The run was stopped.
+    #[error("the sandbox was stopped")]
+    Cancelled,
+}
+
+/// What isolation a sandbox has, shown in `doctor` and stored in the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SandboxDescription {
+    /// Backend, for example `local`.
+    pub backend: String,
+    /// Layers in force, for example `namespaces`, `landlock abi 7`, `seccomp`.
+    pub layers: Vec<String>,
+    /// What is weaker than it should be.
+    pub warnings: Vec<String>,
+}
+
+impl std::fmt::Display for SandboxDescription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.backend, self.layers.join(", "))?;
+        if !self.warnings.is_empty() {
+            write!(f, "; weaker than it should be: {}", self.warnings.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The folders of one run on this machine. All below one run folder that only we and the sandbox
+/// use.
+#[derive(Debug, Clone)]
+pub struct SandboxFolders {
+    /// The checkout; becomes [`WORKSPACE`], writable.
+    pub workspace: PathBuf,
+    /// Home of the sandbox's user, writable, kept for the whole run.
+    pub home: PathBuf,
+    /// Bare repository with the base commit, read-only inside as `/run/forgehand/base.git`.
+    pub base_git: PathBuf,
+    /// Where exports appear: a folder the sandbox can write, `/run/forgehand/out` inside.
+    pub out: PathBuf,
+}
+
+/// A sandbox of one run.
+#[async_trait]
+pub trait Sandbox: Send + Sync {
+    /// What isolation it has.
+    fn description(&self) -> SandboxDescription;
+
+    /// Runs one command to its end. Nothing it started is alive afterwards.
+    async fn exec(&self, exec: &Exec, cancel: &CancellationToken) -> Result<ExecOutput, SandboxError>;
+
+    /// Does one file operation.
+    async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError>;
+
+    /// Writes the workspace's state as a git bundle and returns its path on this machine: one
+    /// commit on top of `base`, made inside the sandbox with a git folder of its own, so that
+    /// whatever happened to the workspace's `.git` does not matter. `None`: nothing changed.
+    /// The bundle is untrusted.
+    async fn export(
+        &self,
+        base: &crate::ids::CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<Option<PathBuf>, SandboxError>;
+
+    /// Kills what may still run. The folders stay; `workspace` removes them.
+    async fn close(&self);
+}
+
+/// Opens the configured sandbox over the folders of a run. `slot` (0 to 65,535) picks the user id
+/// when the service runs as root, so that runs cannot touch each other's files.
+pub async fn open(
+    config: &SandboxConfig,
+    folders: SandboxFolders,
+    slot: u16,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    let _ = (config, folders, slot);
+    todo!("sandbox port")
+}
+
+/// Tries every layer on this machine without any run, for `doctor`.
+pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDescription, SandboxError> {
+    let _ = (config, scratch);
+    todo!("sandbox port")
+}
+
+/// Entry of the helper process that `main` dispatches to before anything else when the program is
+/// started as `forgehand sandbox-helper`. Single-threaded; never returns to normal start-up.
+pub fn helper_main() -> std::process::ExitCode {
+    todo!("sandbox port")
+}

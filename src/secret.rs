@@ -1,0 +1,203 @@
+//! Values that must not be seen: [`Secret`] never prints, and a [`Redactor`] takes live secrets
+//! (and things that look like secrets) out of every text before it is stored, logged, shown to a
+//! model or posted. Also the source of random bytes. Never decides where a secret may go.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock, RwLock};
+
+use base64::Engine as _;
+use regex::Regex;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroize;
+
+/// A credential. `Debug`, `Display` and serde print `***`; the memory is wiped on drop.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a credential.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The credential itself. Each caller is a place where it leaves our hands: keep them few.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Length in bytes, for checks of minimum strength.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Secret)
+    }
+}
+
+/// Random bytes from the operating system.
+///
+/// # Panics
+/// When the operating system has no randomness to give, in which case nothing here is safe to run.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+/// `N` random bytes as lowercase hex, for tokens and fences.
+pub fn random_hex<const N: usize>() -> String {
+    hex::encode(random_bytes::<N>())
+}
+
+/// Shapes of well-known credentials. Git commit ids, UUIDs and lockfile hashes match none.
+static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?s)\bgh[opsur]_[A-Za-z0-9]{20,255}\b",
+        r"|\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
+        r"|\bsk-[A-Za-z0-9_-]{20,255}",
+        r"|\bxox[abprs]-[A-Za-z0-9-]{10,255}",
+        r"|\bAKIA[A-Z0-9]{16}\b",
+        r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+        r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+        r"|\b(?:postgres(?:ql)?|mysql|amqp|redis)://[^\s:@/]+:[^\s@/]+@[^\s]+",
+    ))
+    .expect("the pattern is valid")
+});
+
+/// What stands where a secret stood.
+const MARK: &str = "[redacted]";
+
+/// Live secrets shorter than this are not searched for: they would hit ordinary words.
+const MIN_SECRET_BYTES: usize = 8;
+
+/// At most this many live secrets are remembered; the oldest (expired tokens) are forgotten.
+const MAX_LIVE: usize = 512;
+
+/// Replaces live secrets and credential-shaped text. Cheap to clone; all clones share the list.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    live: Arc<RwLock<Vec<Vec<Secret>>>>,
+}
+
+impl Redactor {
+    /// Adds a live secret, with its base64, hex, URL-encoded and reversed forms.
+    pub fn add(&self, secret: &Secret) {
+        if secret.len() < MIN_SECRET_BYTES {
+            return;
+        }
+        let plain = secret.expose();
+        let base64 = base64::engine::general_purpose::STANDARD.encode(plain);
+        let forms = [
+            plain.to_owned(),
+            base64.trim_end_matches('=').to_owned(),
+            hex::encode(plain),
+            url::form_urlencoded::byte_serialize(plain.as_bytes()).collect(),
+            plain.chars().rev().collect(),
+        ];
+        let forms: Vec<Secret> = forms.into_iter().map(Secret::new).collect();
+        let mut live = self.live.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if live.iter().any(|known| known.first() == forms.first()) {
+            return;
+        }
+        if live.len() >= MAX_LIVE {
+            live.remove(0);
+        }
+        live.push(forms);
+    }
+
+    /// The text without secrets.
+    pub fn redact(&self, text: &str) -> String {
+        let mut clean = SHAPES.replace_all(text, MARK).into_owned();
+        let live = self.live.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for secret in live.iter().flatten() {
+            if clean.contains(secret.expose()) {
+                clean = clean.replace(secret.expose(), MARK);
+            }
+        }
+        clean
+    }
+
+    /// Whether the text holds a live secret in any of its forms.
+    pub fn finds_live(&self, text: &str) -> bool {
+        let live = self.live.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        live.iter().flatten().any(|secret| text.contains(secret.expose()))
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_never_prints() {
+        let secret = Secret::new("hunter2-hunter2");
+        assert_eq!(format!("{secret:?} {secret}"), "*** ***");
+        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
+    }
+
+    #[test]
+    fn live_secrets_go_in_every_form() {
+        let redactor = Redactor::default();
+        redactor.add(&Secret::new("s3cr3t/value+1"));
+        for form in [
+            "s3cr3t/value+1",
+            "czNjcjN0L3ZhbHVlKzE=",
+            "7333637233742f76616c75652b31",
+            "s3cr3t%2Fvalue%2B1",
+            "1+eulav/t3rc3s",
+        ] {
+            let text = format!("before {form} after");
+            assert!(redactor.finds_live(&text), "{form}");
+            assert!(!redactor.redact(&text).contains(form), "{form}");
+        }
+    }
+
+    #[test]
+    fn credential_shapes_go_and_hashes_stay() {
+        let redactor = Redactor::default();
+        let token = format!("ghs_{}", "A".repeat(36));
+        assert_eq!(redactor.redact(&format!("x {token} y")), "x [redacted] y");
+        assert_eq!(redactor.redact("-----BEGIN RSA PRIVATE KEY-----\nabc"), MARK);
+        assert_eq!(redactor.redact("postgres://u:pw@db/x"), MARK);
+        let hash = "9fceb02c0f6d3c4b1a6f8e1f0d3c4b1a6f8e1f0d sha512-abcDEF123==";
+        assert_eq!(redactor.redact(hash), hash);
+    }
+}

@@ -1,0 +1,1 @@
+//! Stories from outside: every test drives the program through its public doors.
