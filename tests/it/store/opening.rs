@@ -4,6 +4,7 @@
 use super::*;
 use crate::databases::{Database, each, each_database};
 use forgehand::secret::Secret;
+use forgehand::store::RepoRow;
 
 async fn refused(url: &str) -> StoreError {
     match Store::open(&Secret::new(url), 2).await {
@@ -136,6 +137,35 @@ async fn nobody_waits_for_ever_behind_a_transaction() {
         assert!(started.elapsed() < Duration::from_secs(20));
         slow.commit().await.unwrap();
         assert_eq!(state(&store, &id).await, JobState::Cancelled);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_is_given_up_midway_leaves_nothing_behind() {
+    each_database(async |database| {
+        let store = database.open().await;
+        let id = insert(&store, &fix(1)).await;
+        for round in 0..200_u64 {
+            let work = with(&store, async |tx| {
+                tx.upsert_repo(&RepoRow {
+                    id: RepoId(round),
+                    name: "octo/widgets".parse().unwrap(),
+                    installation: InstallationId(99),
+                    active: true,
+                })
+                .await?;
+                tx.cancel_job(&id, "given up", now()).await?;
+                std::future::pending::<Result<(), StoreError>>().await
+            });
+            let patience = Duration::from_micros(round * 20);
+            assert!(tokio::time::timeout(patience, work).await.is_err());
+        }
+        assert_eq!(state(&store, &id).await, JobState::Queued);
+        let repo = with(&store, async |tx| tx.repo(RepoId(199)).await).await.unwrap();
+        assert_eq!(repo, None);
+        insert(&store, &fix(2)).await;
+        store.close().await;
     })
     .await;
 }
