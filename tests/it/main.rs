@@ -1,1 +1,2 @@
 //! Stories from outside: every test drives the program through its public doors.
+mod git;
