@@ -23,8 +23,9 @@ const INSIDE_BRANCH: &str = "refs/heads/work";
 const MAX_FILES: usize = 500_000;
 /// Most bytes of a checkout.
 const MAX_BYTES: u64 = 8 << 30;
-/// Most bytes of one listed file with its path, for the cap on the listing.
-const LISTING_BYTES_PER_FILE: usize = 200;
+/// Bytes of one line of the listing, so that a bomb ends soon after the most files: git pads sizes
+/// to seven characters, and a few are longer.
+const LISTED_BYTES_PER_FILE: usize = 12;
 
 /// Fills `base_git` and `workspace`, both absent or empty.
 pub(super) async fn check_out(
@@ -92,10 +93,10 @@ fn object_format(id: &CommitSha) -> &'static str {
 /// Refuses trees that no disk should hold, before anything is written.
 async fn measure(git: &Git, base_git: &Path, at: &CommitSha) -> Result<(), GitError> {
     let listing = git
-        .call(&["ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize)"])
+        .call(&["ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize:padded)"])
         .arg(at.as_str())
         .git_dir(base_git)
-        .max_stdout(MAX_FILES * LISTING_BYTES_PER_FILE)
+        .max_stdout(MAX_FILES * LISTED_BYTES_PER_FILE)
         .output()
         .await?;
     let sizes = listing.stdout.split(|byte| *byte == 0);

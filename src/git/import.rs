@@ -47,9 +47,11 @@ pub(super) async fn import(
     let commit = fetched?;
     let tree = tree_on_base(git, into, &commit, base).await?;
     let repo = Repo { git, path: into };
+    // First, because it streams: a comparison is collected in memory, and a tree that names itself
+    // ten times over ten levels would fill it.
+    let all_paths = repo.all_paths(&tree).await?;
     let raw = repo.raw_changes(base, &tree, policy).await?;
     let (sizes, links) = repo.look_at(&raw).await?;
-    let all_paths = repo.all_paths(&tree).await?;
     let facts = Facts {
         sizes: &sizes,
         links: &links,
