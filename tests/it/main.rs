@@ -3,3 +3,4 @@
 mod databases;
 mod store;
 mod sandbox;
+mod git;
