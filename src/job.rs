@@ -223,6 +223,9 @@ pub struct Job {
     pub max_attempts: u32,
     /// How many leases ran out without an answer since the last progress.
     pub lost_leases: u32,
+    /// How often a person started the job again after its end. Part of the keys and positions of
+    /// effects, so that a new round does not find the effects of an earlier one.
+    pub round: u32,
     /// The fencing token of the last claim; grows with each.
     pub fence: i64,
     /// Who holds it.
