@@ -25,3 +25,5 @@ pub mod tool;
 pub mod agent;
 // flows
 pub mod intake;
+// loops and doors
+pub mod web;

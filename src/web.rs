@@ -62,22 +62,33 @@ pub fn router(state: WebState) -> Router {
         router = router.route("/metrics", get(health::metrics));
     }
     if with_setup {
-        router = router.route("/setup", get(setup::page)).route("/setup/callback", get(setup::callback));
+        router = router
+            .route("/setup", get(setup::page))
+            .route("/setup/callback", get(setup::callback));
     }
     let headers = [
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),
         ("cache-control", "no-store"),
-        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+        (
+            "content-security-policy",
+            "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
     ];
     for (name, value) in headers {
         let name = HeaderName::from_static(name);
-        router = router.layer(SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value)));
+        router = router.layer(SetResponseHeaderLayer::if_not_present(
+            name,
+            HeaderValue::from_static(value),
+        ));
     }
     router
         .layer(CatchPanicLayer::new())
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, ROUTE_TIMEOUT))
+        .layer(TimeoutLayer::with_status_code(
+            StatusCode::SERVICE_UNAVAILABLE,
+            ROUTE_TIMEOUT,
+        ))
         .with_state(Arc::new(state))
 }
 

@@ -14,8 +14,16 @@ use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError,
 /// has open at a time.
 const MAX_JOBS: u32 = 10_000;
 
+/// Removals of a label that are looked at to find one after its last coming.
+const MAX_REMOVALS: u32 = 1_000;
+
 /// States in which a job can still be stopped.
-const OPEN: [JobState; 4] = [JobState::Queued, JobState::Leased, JobState::Waiting, JobState::Publishing];
+const OPEN: [JobState; 4] = [
+    JobState::Queued,
+    JobState::Leased,
+    JobState::Waiting,
+    JobState::Publishing,
+];
 
 /// What became of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +70,25 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
     let mut tx = store.begin().await?;
     if tx.insert_delivery(&row(delivery, &intents)).await? == Inserted::Duplicate {
         let outcome = "seen before".to_owned();
-        return Ok(Accepted { verdict: Verdict::Duplicate, outcome, jobs: Vec::new() });
+        return Ok(Accepted {
+            verdict: Verdict::Duplicate,
+            outcome,
+            jobs: Vec::new(),
+        });
     }
-    let mut applying = Applying { tx, delivery, notes: Vec::new(), jobs: Vec::new() };
+    let mut applying = Applying {
+        tx,
+        delivery,
+        notes: Vec::new(),
+        jobs: Vec::new(),
+    };
     let verdict = applying.all(intents).await?;
-    let Applying { mut tx, notes, jobs, .. } = applying;
+    let Applying {
+        mut tx, notes, jobs, ..
+    } = applying;
     let outcome = crate::text::cap_chars(&notes.join("; "), 500);
     tx.set_delivery_outcome(&delivery.guid, &outcome).await?;
     tx.commit().await?;
-    if !jobs.is_empty() {
-        store.ring();
-    }
     Ok(Accepted { verdict, outcome, jobs })
 }
 
@@ -87,7 +103,11 @@ fn row(delivery: &Delivery, intents: &[Intent]) -> DeliveryRow {
         action: delivery.action.clone(),
         repo_id: delivery.repo.as_ref().map(|repo| repo.id),
         body_sha256: delivery.body_sha256.clone(),
-        body: if ignored { "{}".to_owned() } else { delivery.body.clone() },
+        body: if ignored {
+            "{}".to_owned()
+        } else {
+            delivery.body.clone()
+        },
         received_at: delivery.received_at,
         outcome: String::new(),
     }
@@ -125,7 +145,11 @@ impl Applying<'_> {
     async fn forbidden(&mut self, intent: &Intent) -> Result<Option<String>, StoreError> {
         if !matches!(
             intent,
-            Intent::Start(_) | Intent::Join(_) | Intent::CancelSubject { .. } | Intent::CancelTrigger { .. } | Intent::RepoRenamed(_)
+            Intent::Start(_)
+                | Intent::Join(_)
+                | Intent::CancelSubject { .. }
+                | Intent::CancelTrigger { .. }
+                | Intent::RepoRenamed(_)
         ) {
             return Ok(None);
         }
@@ -149,7 +173,9 @@ impl Applying<'_> {
                     guid = %self.delivery.guid, repo = %repo.id, %installation, held = %held.installation,
                     "a signed delivery speaks for an installation that does not hold the repository; nothing was done"
                 );
-                Ok(Some(format!("installation {installation} does not hold the repository")))
+                Ok(Some(format!(
+                    "installation {installation} does not hold the repository"
+                )))
             }
         }
     }
@@ -165,23 +191,31 @@ impl Applying<'_> {
                 let stopped = self.tx.cancel_subject(repo, &subject, reason, self.now()).await?;
                 Ok(self.note(Verdict::Applied, format!("{reason}: {} job(s) stopped", stopped.len())))
             }
-            Intent::CancelTrigger { repo, subject, trigger, reason } => {
-                self.cancel_trigger(repo, subject, &trigger, reason).await
-            }
+            Intent::CancelTrigger {
+                repo,
+                subject,
+                trigger,
+                reason,
+            } => self.cancel_trigger(repo, subject, &trigger, reason).await,
             Intent::RepoHeld { repo, installation } => {
                 self.hold(&repo, installation).await?;
                 Ok(self.note(Verdict::Applied, format!("repository {} is held", repo.id)))
             }
             Intent::RepoMoved { repo, installation } => {
                 self.hold(&repo, installation).await?;
-                self.cancel_where("the repository was transferred", |job| job.repo_id == repo.id).await
+                self.cancel_where("the repository was transferred", |job| job.repo_id == repo.id)
+                    .await
             }
             Intent::RepoRenamed(repo) => {
                 let installation = self.delivery.installation.unwrap_or(InstallationId(0));
                 self.hold(&repo, installation).await?;
                 Ok(self.note(Verdict::Applied, format!("repository {} is now {}", repo.id, repo.name)))
             }
-            Intent::RepoGone { repo, installation, reason } => self.let_go(repo, installation, reason).await,
+            Intent::RepoGone {
+                repo,
+                installation,
+                reason,
+            } => self.let_go(repo, installation, reason).await,
             Intent::InstallationResumed(installation) => {
                 self.tx.set_installation_active(installation, true).await?;
                 Ok(self.note(Verdict::Applied, format!("installation {installation} works again")))
@@ -212,7 +246,7 @@ impl Applying<'_> {
         match (&job.request.trigger, &self.delivery.payload) {
             (Trigger::Comment { id } | Trigger::ReviewComment { id }, _) => {
                 let key = deleted_key(&self.delivery.event, job.repo_id, *id);
-                let gone = self.tx.has_delivery_between(&key, &key).await?;
+                let gone = self.tx.semantic_keys(&key, &key, 1).await?.contains(&key);
                 Ok(gone.then_some("the comment is deleted already"))
             }
             (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
@@ -220,7 +254,8 @@ impl Applying<'_> {
                 let prefix = label_key("unlabeled", job.repo_id, issue.number, label);
                 let after = job.request.triggered_at.timestamp() + 1;
                 let (first, last) = (format!("{prefix}{after:012}"), format!("{prefix}999999999999"));
-                let gone = self.tx.has_delivery_between(&first, &last).await?;
+                let later = self.tx.semantic_keys(&first, &last, MAX_REMOVALS).await?;
+                let gone = later.iter().any(|key| key.starts_with(&prefix));
                 Ok(gone.then_some("the label is removed already"))
             }
             _ => Ok(None),
@@ -229,7 +264,10 @@ impl Applying<'_> {
 
     async fn queued_fix(&mut self, repo: RepoId, subject: &Subject) -> Result<Option<JobId>, StoreError> {
         let jobs = self.jobs_of(Some(repo), Some(subject), &[JobState::Queued]).await?;
-        Ok(jobs.into_iter().find(|job| job.kind == JobKind::Fix && job.attempt == 0).map(|job| job.id))
+        Ok(jobs
+            .into_iter()
+            .find(|job| job.kind == JobKind::Fix && job.attempt == 0)
+            .map(|job| job.id))
     }
 
     /// Stops what a trigger started. Without its comment only work that has not begun stops:
@@ -241,18 +279,24 @@ impl Applying<'_> {
         trigger: &Trigger,
         reason: &'static str,
     ) -> Result<Verdict, StoreError> {
-        let states: &[JobState] = if matches!(trigger, Trigger::Label { .. }) { &OPEN } else { &OPEN[..1] };
+        let states: &[JobState] = if matches!(trigger, Trigger::Label { .. }) {
+            &OPEN
+        } else {
+            &OPEN[..1]
+        };
         let jobs = self.jobs_of(Some(repo), Some(&subject), states).await?;
         let started = |job: &Job| match (&job.request.trigger, trigger) {
             (Trigger::Label { label: a }, Trigger::Label { label: b }) => a.to_lowercase() == b.to_lowercase(),
             (a, b) => a == b,
         };
-        self.cancel_all(jobs.into_iter().filter(started).map(|job| job.id), reason).await
+        self.cancel_all(jobs.into_iter().filter(started).map(|job| job.id), reason)
+            .await
     }
 
     async fn cancel_where(&mut self, reason: &str, which: impl Fn(&Job) -> bool) -> Result<Verdict, StoreError> {
         let jobs = self.jobs_of(None, None, &OPEN).await?;
-        self.cancel_all(jobs.into_iter().filter(which).map(|job| job.id), reason).await
+        self.cancel_all(jobs.into_iter().filter(which).map(|job| job.id), reason)
+            .await
     }
 
     async fn cancel_all(&mut self, jobs: impl Iterator<Item = JobId>, reason: &str) -> Result<Verdict, StoreError> {
@@ -270,12 +314,22 @@ impl Applying<'_> {
         subject: Option<&Subject>,
         states: &[JobState],
     ) -> Result<Vec<Job>, StoreError> {
-        let filter = JobFilter { states: states.to_vec(), repo_id, subject: subject.cloned(), limit: MAX_JOBS };
+        let filter = JobFilter {
+            states: states.to_vec(),
+            repo_id,
+            subject: subject.cloned(),
+            limit: MAX_JOBS,
+        };
         self.tx.jobs(&filter).await
     }
 
     async fn hold(&mut self, repo: &Repo, installation: InstallationId) -> Result<(), StoreError> {
-        let row = RepoRow { id: repo.id, name: repo.name.clone(), installation, active: true };
+        let row = RepoRow {
+            id: repo.id,
+            name: repo.name.clone(),
+            installation,
+            active: true,
+        };
         self.tx.upsert_repo(&row).await
     }
 
@@ -287,9 +341,17 @@ impl Applying<'_> {
     ) -> Result<Verdict, StoreError> {
         let held = self.tx.repo(repo.id).await?;
         if held.is_some_and(|held| held.installation != installation) {
-            return Ok(self.note(Verdict::Ignored, format!("repository {} has another installation by now", repo.id)));
+            return Ok(self.note(
+                Verdict::Ignored,
+                format!("repository {} has another installation by now", repo.id),
+            ));
         }
-        let row = RepoRow { id: repo.id, name: repo.name, installation, active: false };
+        let row = RepoRow {
+            id: repo.id,
+            name: repo.name,
+            installation,
+            active: false,
+        };
         self.tx.upsert_repo(&row).await?;
         self.cancel_where(reason, |job| job.repo_id == repo.id).await
     }

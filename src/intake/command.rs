@@ -130,7 +130,9 @@ impl Command {
     }
 
     fn from_words(verb: &str, words: &str) -> Result<Command, CommandProblem> {
-        let known = verb.trim_end_matches(['.', ',', ':', ';', '!', '?']).to_ascii_lowercase();
+        let known = verb
+            .trim_end_matches(['.', ',', ':', ';', '!', '?'])
+            .to_ascii_lowercase();
         match known.as_str() {
             "fix" => instructions("fix", words).map(|instructions| Command::Fix { instructions }),
             "plan" => instructions("plan", words).map(|instructions| Command::Plan { instructions }),
@@ -159,7 +161,9 @@ impl Command {
 /// Words for the model. An option where the first word is expected is a mistake and must not be
 /// taken for an instruction; further on, options are part of what people write about.
 fn instructions(verb: &'static str, words: &str) -> Result<String, CommandProblem> {
-    let is_option = words.strip_prefix("--").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    let is_option = words
+        .strip_prefix("--")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
     if is_option {
         let expected = "takes no options: write what you want in words";
         return Err(CommandProblem::BadArgument { verb, expected });
@@ -238,11 +242,17 @@ fn command_start(comment: &str, token: &str) -> Option<usize> {
 /// Most comments do not mention the token at all and need no parser.
 fn may_contain(comment: &str, token: &str) -> bool {
     !token.is_empty()
-        && comment.as_bytes().windows(token.len()).any(|window| window.eq_ignore_ascii_case(token.as_bytes()))
+        && comment
+            .as_bytes()
+            .windows(token.len())
+            .any(|window| window.eq_ignore_ascii_case(token.as_bytes()))
 }
 
 fn begins_line(comment: &str, at: usize) -> bool {
-    comment[..at].rsplit('\n').next().is_none_or(|before| before.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r')))
+    comment[..at]
+        .rsplit('\n')
+        .next()
+        .is_none_or(|before| before.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r')))
 }
 
 fn token_end(comment: &str, at: usize, token: &str) -> Option<usize> {
@@ -274,7 +284,20 @@ fn is_plain_end(tag: TagEnd) -> bool {
 /// HTML elements that show their text as quoted, as code, as a link or hidden. Markdown inside
 /// them is parsed as ordinary paragraphs, so they are counted by hand.
 const QUOTING_ELEMENTS: [&str; 14] = [
-    "a", "blockquote", "code", "del", "details", "kbd", "picture", "pre", "q", "s", "samp", "sub", "sup", "table",
+    "a",
+    "blockquote",
+    "code",
+    "del",
+    "details",
+    "kbd",
+    "picture",
+    "pre",
+    "q",
+    "s",
+    "samp",
+    "sub",
+    "sup",
+    "table",
 ];
 
 /// How many quoting elements are open.
@@ -288,9 +311,19 @@ impl OpenElements {
             rest = &rest[at + 1..];
             let closes = rest.starts_with('/');
             let name = rest.trim_start_matches('/');
-            let end = name.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(name.len());
-            if QUOTING_ELEMENTS.iter().any(|element| name[..end].eq_ignore_ascii_case(element)) {
-                self.0 = if closes { self.0.saturating_sub(1) } else { self.0.saturating_add(1) };
+            let end = name
+                .bytes()
+                .position(|b| !b.is_ascii_alphanumeric())
+                .unwrap_or(name.len());
+            if QUOTING_ELEMENTS
+                .iter()
+                .any(|element| name[..end].eq_ignore_ascii_case(element))
+            {
+                self.0 = if closes {
+                    self.0.saturating_sub(1)
+                } else {
+                    self.0.saturating_add(1)
+                };
             }
         }
     }

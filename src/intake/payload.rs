@@ -259,7 +259,10 @@ impl Delivery {
         if !guid_ok {
             return Err(BadDelivery::Header("X-GitHub-Delivery"));
         }
-        let event_ok = (1..=60).contains(&event.len()) && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
+        let event_ok = (1..=60).contains(&event.len())
+            && event
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
         if !event_ok {
             return Err(BadDelivery::Header("X-GitHub-Event"));
         }
@@ -267,11 +270,19 @@ impl Delivery {
         let not_json = |problem: String| BadDelivery::NotJson(crate::text::cap_chars(&problem, 200));
         let body = String::from_utf8(body).map_err(|error| not_json(error.utf8_error().to_string()))?;
         // serde_json refuses more than 128 levels, so a hostile body cannot exhaust the stack.
-        let Value::Object(mut fields) = serde_json::from_str(&body).map_err(|error| not_json(error.to_string()))? else {
+        let Value::Object(mut fields) = serde_json::from_str(&body).map_err(|error| not_json(error.to_string()))?
+        else {
             return Err(not_json("an object is expected".to_owned()));
         };
-        let shape = |problem: String| BadDelivery::WrongShape { event: event.to_owned(), problem: crate::text::cap_chars(&problem, 200) };
-        let action = fields.get("action").and_then(Value::as_str).map(clean).unwrap_or_default();
+        let shape = |problem: String| BadDelivery::WrongShape {
+            event: event.to_owned(),
+            problem: crate::text::cap_chars(&problem, 200),
+        };
+        let action = fields
+            .get("action")
+            .and_then(Value::as_str)
+            .map(clean)
+            .unwrap_or_default();
         let payload = read_payload(event, &mut fields).map_err(shape)?;
         let header = read_header(&mut fields, &payload).map_err(shape)?;
         Ok(Self {
@@ -293,7 +304,8 @@ impl Delivery {
     /// facts, and where no installation is named (a repository's own webhook may tell the same
     /// story as the App's), it is the body itself.
     pub fn semantic_key(&self) -> String {
-        self.meaning().unwrap_or_else(|| format!("{}:{}:body:{}", self.event, self.action, self.body_sha256))
+        self.meaning()
+            .unwrap_or_else(|| format!("{}:{}:body:{}", self.event, self.action, self.body_sha256))
     }
 
     fn meaning(&self) -> Option<String> {
@@ -302,13 +314,19 @@ impl Delivery {
         let at = |time: Option<DateTime<Utc>>| time.map(|time| time.timestamp());
         let (event, action) = (&self.event, &self.action);
         match (&self.payload, action.as_str()) {
-            (Payload::Issue { issue, label: Some(label) }, "labeled" | "unlabeled") => {
+            (
+                Payload::Issue {
+                    issue,
+                    label: Some(label),
+                },
+                "labeled" | "unlabeled",
+            ) => {
                 let prefix = label_key(action, repo, issue.number, label);
                 Some(format!("{prefix}{:012}", at(issue.updated_at)?))
             }
-            (Payload::IssueComment { comment, .. } | Payload::ReviewComment { comment, .. }, "created") => {
-                Some(format!("{event}:created:{repo}:{}:{}", comment.id, at(comment.updated_at)?))
-            }
+            (Payload::IssueComment { comment, .. } | Payload::ReviewComment { comment, .. }, "created") => Some(
+                format!("{event}:created:{repo}:{}:{}", comment.id, at(comment.updated_at)?),
+            ),
             (Payload::IssueComment { comment, .. } | Payload::ReviewComment { comment, .. }, "deleted") => {
                 Some(deleted_key(event, repo, comment.id))
             }
@@ -350,14 +368,26 @@ fn read_header(fields: &mut Map<String, Value>, payload: &Payload) -> Result<Hea
         })
     };
     match (read(), payload) {
-        (Err(_), Payload::Other | Payload::Ping) => Ok(Header { repo: None, installation: None, sender: None }),
+        (Err(_), Payload::Other | Payload::Ping) => Ok(Header {
+            repo: None,
+            installation: None,
+            sender: None,
+        }),
         (result, _) => result,
     }
 }
 
 /// Keys that a body of `repository` may have. The list is closed, because `label.deleted` under
 /// the name `repository` would otherwise read as the end of the repository.
-const REPOSITORY_KEYS: [&str; 7] = ["action", "changes", "enterprise", "installation", "organization", "repository", "sender"];
+const REPOSITORY_KEYS: [&str; 7] = [
+    "action",
+    "changes",
+    "enterprise",
+    "installation",
+    "organization",
+    "repository",
+    "sender",
+];
 
 fn read_payload(event: &str, fields: &mut Map<String, Value>) -> Result<Payload, String> {
     match event {
@@ -365,33 +395,55 @@ fn read_payload(event: &str, fields: &mut Map<String, Value>) -> Result<Payload,
         "issues" => {
             lacks(fields, &["comment", "pull_request", "review"])?;
             let label = optional::<Label>(fields, "label")?.map(|label| label.name);
-            Ok(Payload::Issue { issue: required(fields, "issue")?, label })
+            Ok(Payload::Issue {
+                issue: required(fields, "issue")?,
+                label,
+            })
         }
         "issue_comment" => {
             lacks(fields, &["pull_request", "review"])?;
-            Ok(Payload::IssueComment { issue: required(fields, "issue")?, comment: required(fields, "comment")? })
+            Ok(Payload::IssueComment {
+                issue: required(fields, "issue")?,
+                comment: required(fields, "comment")?,
+            })
         }
         "pull_request" => {
             lacks(fields, &["comment", "issue", "review", "thread"])?;
-            Ok(Payload::Pull { pull: required(fields, "pull_request")? })
+            Ok(Payload::Pull {
+                pull: required(fields, "pull_request")?,
+            })
         }
         "pull_request_review" => {
             lacks(fields, &["comment", "issue", "thread"])?;
-            Ok(Payload::Review { pull: required(fields, "pull_request")?, review: required(fields, "review")? })
+            Ok(Payload::Review {
+                pull: required(fields, "pull_request")?,
+                review: required(fields, "review")?,
+            })
         }
         "pull_request_review_comment" => {
             lacks(fields, &["issue", "review", "thread"])?;
-            Ok(Payload::ReviewComment { pull: required(fields, "pull_request")?, comment: required(fields, "comment")? })
+            Ok(Payload::ReviewComment {
+                pull: required(fields, "pull_request")?,
+                comment: required(fields, "comment")?,
+            })
         }
         "installation" => {
-            lacks(fields, &["comment", "issue", "pull_request", "repositories_added", "repository"])?;
+            lacks(
+                fields,
+                &["comment", "issue", "pull_request", "repositories_added", "repository"],
+            )?;
             names_account(fields)?;
-            Ok(Payload::Installation { repos: optional(fields, "repositories")?.unwrap_or_default() })
+            Ok(Payload::Installation {
+                repos: optional(fields, "repositories")?.unwrap_or_default(),
+            })
         }
         "installation_repositories" => {
             names_account(fields)?;
             let added = required(fields, "repositories_added")?;
-            Ok(Payload::InstallationRepos { added, removed: required(fields, "repositories_removed")? })
+            Ok(Payload::InstallationRepos {
+                added,
+                removed: required(fields, "repositories_removed")?,
+            })
         }
         "repository" => match fields.keys().find(|key| !REPOSITORY_KEYS.contains(&key.as_str())) {
             Some(key) => Err(format!("`{}` does not belong there", clean(key))),
@@ -417,7 +469,10 @@ fn lacks(fields: &Map<String, Value>, keys: &[&str]) -> Result<(), String> {
 
 /// The installation in full, which only events about installations carry.
 fn names_account(fields: &Map<String, Value>) -> Result<(), String> {
-    match fields.get("installation").and_then(|installation| installation.get("account")) {
+    match fields
+        .get("installation")
+        .and_then(|installation| installation.get("account"))
+    {
         Some(Value::Object(_)) => Ok(()),
         _ => Err("`installation.account` is missing".to_owned()),
     }
@@ -436,7 +491,9 @@ fn optional<T: serde::de::DeserializeOwned>(fields: &mut Map<String, Value>, key
 
 /// Text; null is empty. PostgreSQL cannot store a NUL, so it becomes a replacement character.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.map(|text| clean(&text)).unwrap_or_default())
+    Ok(Option::<String>::deserialize(deserializer)?
+        .map(|text| clean(&text))
+        .unwrap_or_default())
 }
 
 fn clean(text: &str) -> String {
@@ -446,5 +503,8 @@ fn clean(text: &str) -> String {
 /// A time as GitHub writes it; anything else is no time.
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
     let value = Value::deserialize(deserializer)?;
-    Ok(value.as_str().and_then(|text| DateTime::parse_from_rfc3339(text).ok()).map(|time| time.to_utc()))
+    Ok(value
+        .as_str()
+        .and_then(|text| DateTime::parse_from_rfc3339(text).ok())
+        .map(|time| time.to_utc()))
 }

@@ -123,17 +123,37 @@ pub fn triage(delivery: &Delivery, rules: &Rules) -> Vec<Intent> {
         (Payload::Installation { repos }, _) => on_installation(&delivery.action, installation, repos),
         (Payload::InstallationRepos { added, removed }, _) => on_installation_repos(installation, added, removed),
         (_, None) => vec![Intent::Ignore("no repository is named")],
-        (payload, Some(repo)) => vec![Seen { delivery, rules, repo, installation }.intent(payload)],
+        (payload, Some(repo)) => vec![
+            Seen {
+                delivery,
+                rules,
+                repo,
+                installation,
+            }
+            .intent(payload),
+        ],
     }
 }
 
 fn on_installation(action: &str, installation: InstallationId, repos: &[Repo]) -> Vec<Intent> {
     let ended = |reason| {
-        let gone = repos.iter().map(move |repo| Intent::RepoGone { repo: repo.clone(), installation, reason });
-        std::iter::once(Intent::InstallationEnded { installation, reason }).chain(gone).collect()
+        let gone = repos.iter().map(move |repo| Intent::RepoGone {
+            repo: repo.clone(),
+            installation,
+            reason,
+        });
+        std::iter::once(Intent::InstallationEnded { installation, reason })
+            .chain(gone)
+            .collect()
     };
     match action {
-        "created" => repos.iter().map(|repo| Intent::RepoHeld { repo: repo.clone(), installation }).collect(),
+        "created" => repos
+            .iter()
+            .map(|repo| Intent::RepoHeld {
+                repo: repo.clone(),
+                installation,
+            })
+            .collect(),
         "deleted" => ended("the App was uninstalled"),
         "suspend" => ended("the App was suspended"),
         "unsuspend" => vec![Intent::InstallationResumed(installation)],
@@ -143,8 +163,15 @@ fn on_installation(action: &str, installation: InstallationId, repos: &[Repo]) -
 
 fn on_installation_repos(installation: InstallationId, added: &[Repo], removed: &[Repo]) -> Vec<Intent> {
     let reason = "the App was taken off the repository";
-    let held = added.iter().map(|repo| Intent::RepoHeld { repo: repo.clone(), installation });
-    let gone = removed.iter().map(|repo| Intent::RepoGone { repo: repo.clone(), installation, reason });
+    let held = added.iter().map(|repo| Intent::RepoHeld {
+        repo: repo.clone(),
+        installation,
+    });
+    let gone = removed.iter().map(|repo| Intent::RepoGone {
+        repo: repo.clone(),
+        installation,
+        reason,
+    });
     held.chain(gone).collect()
 }
 
@@ -201,7 +228,9 @@ impl Seen<'_> {
             ("unlabeled", Some(label)) => Intent::CancelTrigger {
                 repo: self.repo.id,
                 subject,
-                trigger: Trigger::Label { label: label.to_owned() },
+                trigger: Trigger::Label {
+                    label: label.to_owned(),
+                },
                 reason: "the label was removed",
             },
             ("closed", _) => self.cancel(subject, "the issue was closed"),
@@ -220,18 +249,35 @@ impl Seen<'_> {
             return Intent::Ignore("the time of the trigger is not known");
         };
         let subject = Subject::Issue(issue.number);
-        let trigger = Trigger::Label { label: label.to_owned() };
-        let request = |instructions| Request { trigger, actor, instructions, triggered_at };
+        let trigger = Trigger::Label {
+            label: label.to_owned(),
+        };
+        let request = |instructions| Request {
+            trigger,
+            actor,
+            instructions,
+            triggered_at,
+        };
         if issue.state != "open" {
             let key = format!("reply:{}:{subject}", self.repo.id);
-            return Intent::Start(self.job(JobKind::Reply, subject, key, request(answer::closed("issue")), issue_pins(issue)));
+            return Intent::Start(self.job(
+                JobKind::Reply,
+                subject,
+                key,
+                request(answer::closed("issue")),
+                issue_pins(issue),
+            ));
         }
         let key = format!("fix:{}:{subject}", self.repo.id);
         Intent::Start(self.job(JobKind::Fix, subject, key, request(String::new()), issue_pins(issue)))
     }
 
     fn issue_comment(&self, issue: &IssueFacts, comment: &CommentFacts) -> Intent {
-        let subject = if issue.is_pull() { Subject::Pull(issue.number) } else { Subject::Issue(issue.number) };
+        let subject = if issue.is_pull() {
+            Subject::Pull(issue.number)
+        } else {
+            Subject::Issue(issue.number)
+        };
         let trigger = Trigger::Comment { id: comment.id };
         match self.delivery.action.as_str() {
             "created" => self.said(Said {
@@ -299,17 +345,30 @@ impl Seen<'_> {
         match self.delivery.action.as_str() {
             "renamed" => Intent::RepoRenamed(repo),
             "transferred" => Intent::RepoMoved { repo, installation },
-            "deleted" => Intent::RepoGone { repo, installation, reason: "the repository was deleted" },
+            "deleted" => Intent::RepoGone {
+                repo,
+                installation,
+                reason: "the repository was deleted",
+            },
             _ => Intent::Ignore("nothing is made of this action"),
         }
     }
 
     fn cancel(&self, subject: Subject, reason: &'static str) -> Intent {
-        Intent::CancelSubject { repo: self.repo.id, subject, reason }
+        Intent::CancelSubject {
+            repo: self.repo.id,
+            subject,
+            reason,
+        }
     }
 
     fn comment_deleted(&self, subject: Subject, trigger: Trigger) -> Intent {
-        Intent::CancelTrigger { repo: self.repo.id, subject, trigger, reason: "the comment that asked for it was deleted" }
+        Intent::CancelTrigger {
+            repo: self.repo.id,
+            subject,
+            trigger,
+            reason: "the comment that asked for it was deleted",
+        }
     }
 
     fn said(&self, said: Said<'_>) -> Intent {
@@ -326,7 +385,12 @@ impl Seen<'_> {
         let (kind, instructions) = answer::to(command, said.state == "open", &said.subject, self.rules);
         let (Act::Single(act) | Act::UnknownReview(act)) = &said.act;
         let key = format!("{kind}:{}:{}:{act}", self.repo.id, said.subject);
-        let request = Request { trigger: said.trigger, actor, instructions, triggered_at };
+        let request = Request {
+            trigger: said.trigger,
+            actor,
+            instructions,
+            triggered_at,
+        };
         let job = self.job(kind, said.subject, key, request, said.pins);
         match said.act {
             Act::UnknownReview(_) if kind == JobKind::Fix => Intent::Join(job),
@@ -358,13 +422,21 @@ impl Seen<'_> {
             return Err("nobody is named as the sender");
         };
         let is_bot = sender.kind == "Bot" || sender.login.ends_with("[bot]");
-        let actor = Actor { id: sender.id, login: sender.login.clone(), is_bot };
+        let actor = Actor {
+            id: sender.id,
+            login: sender.login.clone(),
+            is_bot,
+        };
         if app.is_some() && app == self.rules.app_id || is_bot && self.has_our_login() {
             return Err("our own act");
         }
         if let Some(app) = app {
             let listed = self.rules.allowed_apps.contains(&app);
-            return if listed { Ok(actor) } else { Err("written through an App that is not listed") };
+            return if listed {
+                Ok(actor)
+            } else {
+                Err("written through an App that is not listed")
+            };
         }
         match sender.kind.as_str() {
             _ if is_bot => Err("a bot that is not listed"),
@@ -374,8 +446,16 @@ impl Seen<'_> {
     }
 
     fn has_our_login(&self) -> bool {
-        let login = self.delivery.sender.as_ref().map(|sender| sender.login.as_str()).unwrap_or_default();
-        self.rules.bot_slug.as_ref().is_some_and(|slug| login.strip_suffix("[bot]") == Some(slug))
+        let login = self
+            .delivery
+            .sender
+            .as_ref()
+            .map(|sender| sender.login.as_str())
+            .unwrap_or_default();
+        self.rules
+            .bot_slug
+            .as_ref()
+            .is_some_and(|slug| login.strip_suffix("[bot]") == Some(slug))
     }
 
     /// While our slug is not known, every bot may be us.
@@ -387,7 +467,10 @@ impl Seen<'_> {
 
 /// The grammar of logins of people, also those that a company's directory made (`name_corp`).
 fn is_login(login: &str) -> bool {
-    (1..=100).contains(&login.len()) && login.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    (1..=100).contains(&login.len())
+        && login
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 fn issue_pins(issue: &IssueFacts) -> Pins {

@@ -59,7 +59,11 @@ impl Unverified {
     async fn read_all(body: Body, secrets: &[Secret]) -> Result<Self, BodyError> {
         let mac = |secret: &Secret| Hmac::new_from_slice(secret.expose().as_bytes()).ok();
         let macs = secrets.iter().filter_map(mac).collect();
-        let mut read = Self { content: Content::Memory(Vec::new()), length: 0, macs };
+        let mut read = Self {
+            content: Content::Memory(Vec::new()),
+            length: 0,
+            macs,
+        };
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| BodyError::Broken)?;
@@ -81,7 +85,9 @@ impl Unverified {
                 bytes.extend_from_slice(chunk);
                 return Ok(());
             }
-            let file = tokio::task::spawn_blocking(tempfile::tempfile).await.map_err(std::io::Error::other)??;
+            let file = tokio::task::spawn_blocking(tempfile::tempfile)
+                .await
+                .map_err(std::io::Error::other)??;
             let mut file = File::from_std(file);
             file.write_all(bytes).await?;
             self.content = Content::File(file);

@@ -31,7 +31,10 @@ pub(super) struct Bounded {
 
 impl Bounded {
     pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) }
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        }
     }
 }
 
@@ -43,7 +46,14 @@ impl Listener for Bounded {
         let place = self.places.clone().acquire_owned().await.ok();
         let (stream, peer) = Listener::accept(&mut self.listener).await;
         let idle = Box::pin(tokio::time::sleep(IDLE_TIMEOUT));
-        (Watched { stream, idle, _place: place }, peer)
+        (
+            Watched {
+                stream,
+                idle,
+                _place: place,
+            },
+            peer,
+        )
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -90,7 +90,11 @@ async fn take(state: &WebState, headers: &HeaderMap, body: Body) -> Result<Accep
     let delivery = {
         let _place = place(&READING).await?;
         let unverified = Unverified::read(body, &state.webhook_secrets).await?;
-        let _large = if unverified.is_large() { Some(place(&PARSING_LARGE).await?) } else { None };
+        let _large = if unverified.is_large() {
+            Some(place(&PARSING_LARGE).await?)
+        } else {
+            None
+        };
         let bytes = unverified.verified(&signature).await?.ok_or(Refusal::Unsigned)?;
         read_delivery(state, headers, bytes).await?
     };
@@ -112,7 +116,13 @@ async fn take(state: &WebState, headers: &HeaderMap, body: Body) -> Result<Accep
 
 /// Parsing is work for the processor, up to a second for the largest body.
 async fn read_delivery(state: &WebState, headers: &HeaderMap, bytes: Vec<u8>) -> Result<Delivery, Refusal> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let header = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned()
+    };
     let (guid, event) = (header("x-github-delivery"), header("x-github-event"));
     let received_at = state.clock.now();
     let parsed = tokio::task::spawn_blocking(move || Delivery::parse(&guid, &event, bytes, received_at)).await;
@@ -123,13 +133,29 @@ async fn read_delivery(state: &WebState, headers: &HeaderMap, bytes: Vec<u8>) ->
 }
 
 fn log(delivery: &Delivery, accepted: &Accepted) {
-    let Delivery { guid, event, action, .. } = delivery;
+    let Delivery {
+        guid, event, action, ..
+    } = delivery;
     match accepted.verdict {
         Verdict::Applied | Verdict::Refused => {
-            tracing::info!(guid, event, action, verdict = accepted.verdict.as_str(), outcome = accepted.outcome, "delivery");
+            tracing::info!(
+                guid,
+                event,
+                action,
+                verdict = accepted.verdict.as_str(),
+                outcome = accepted.outcome,
+                "delivery"
+            );
         }
         Verdict::Ignored | Verdict::Duplicate => {
-            tracing::debug!(guid, event, action, verdict = accepted.verdict.as_str(), outcome = accepted.outcome, "delivery");
+            tracing::debug!(
+                guid,
+                event,
+                action,
+                verdict = accepted.verdict.as_str(),
+                outcome = accepted.outcome,
+                "delivery"
+            );
         }
     }
 }
@@ -143,16 +169,24 @@ async fn place(places: &'static Semaphore) -> Result<tokio::sync::SemaphorePermi
 
 /// Everything that can be refused without reading the body; gives the signature.
 fn check_headers(headers: &HeaderMap) -> Result<[u8; 32], Refusal> {
-    if headers.get(header::CONTENT_ENCODING).is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
         return Err(Refusal::Encoded);
     }
-    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
         return Err(Refusal::NotJsonContent);
     }
     let signature = signature(headers).ok_or(Refusal::Unsigned)?;
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > MAX_BODY_BYTES) {
         return Err(Refusal::TooLarge);
     }
@@ -172,8 +206,14 @@ fn signature(headers: &HeaderMap) -> Option<[u8; 32]> {
 }
 
 fn counted_event(headers: &HeaderMap) -> &'static str {
-    let event = headers.get("x-github-event").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    COUNTED_EVENTS.into_iter().find(|known| *known == event).unwrap_or("other")
+    let event = headers
+        .get("x-github-event")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    COUNTED_EVENTS
+        .into_iter()
+        .find(|known| *known == event)
+        .unwrap_or("other")
 }
 
 impl From<BodyError> for Refusal {
@@ -209,7 +249,10 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, problem) = match self {
-            Refusal::Unsigned => (StatusCode::UNAUTHORIZED, "the header X-Hub-Signature-256 does not sign this body"),
+            Refusal::Unsigned => (
+                StatusCode::UNAUTHORIZED,
+                "the header X-Hub-Signature-256 does not sign this body",
+            ),
             Refusal::NotJsonContent => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "set the webhook's content type to application/json",
@@ -224,7 +267,10 @@ impl IntoResponse for Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "no webhook secret is configured; set github.webhook_secret or use the set-up page",
             ),
-            Refusal::NoDatabase => (StatusCode::SERVICE_UNAVAILABLE, "the database did not take it; deliver it again"),
+            Refusal::NoDatabase => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the database did not take it; deliver it again",
+            ),
         };
         error(status, problem)
     }

@@ -18,7 +18,9 @@ fn check_problem(comment: &str, expected: &str) {
 }
 
 fn fix(instructions: &str) -> Option<Command> {
-    Some(Command::Fix { instructions: instructions.to_owned() })
+    Some(Command::Fix {
+        instructions: instructions.to_owned(),
+    })
 }
 
 #[test]
@@ -114,12 +116,42 @@ fn words_after_the_verb_are_instructions() {
     );
     check("/agent fix\n\nonly the lexer", fix("only the lexer"));
     check("/agent fix the --verbose flag", fix("the --verbose flag"));
-    check("/agent ask why?\nReally.", Some(Command::Ask { question: "why?\nReally.".to_owned() }));
-    check("/agent plan", Some(Command::Plan { instructions: String::new() }));
-    check("/agent approve but small", Some(Command::Approve { remarks: "but small".to_owned() }));
-    check("/agent revise smaller", Some(Command::Revise { remarks: "smaller".to_owned() }));
-    check("/agent review", Some(Command::Review { instructions: String::new() }));
-    check("/agent rebase", Some(Command::Rebase { instructions: String::new() }));
+    check(
+        "/agent ask why?\nReally.",
+        Some(Command::Ask {
+            question: "why?\nReally.".to_owned(),
+        }),
+    );
+    check(
+        "/agent plan",
+        Some(Command::Plan {
+            instructions: String::new(),
+        }),
+    );
+    check(
+        "/agent approve but small",
+        Some(Command::Approve {
+            remarks: "but small".to_owned(),
+        }),
+    );
+    check(
+        "/agent revise smaller",
+        Some(Command::Revise {
+            remarks: "smaller".to_owned(),
+        }),
+    );
+    check(
+        "/agent review",
+        Some(Command::Review {
+            instructions: String::new(),
+        }),
+    );
+    check(
+        "/agent rebase",
+        Some(Command::Rebase {
+            instructions: String::new(),
+        }),
+    );
     check("/agent draft x", Some(Command::Draft { text: "x".to_owned() }));
     check("/agent create", Some(Command::Create));
     check("/agent retry", Some(Command::Retry(Retry::Everything)));
@@ -151,10 +183,27 @@ fn c05_bad_arguments_get_a_short_answer() {
     check_problem("/agent fix --repo ../other", options);
     check_problem("/agent fix --budget -1", options);
     let sum = "`budget` needs a sum in US dollars, such as `$5` or `$2.50`.";
-    for wrong in ["", "-1", "1e309", "NaN", "inf", "0", "$", "5.", ".5", "1.234", "+1", "１", "99999999999999999999"] {
+    for wrong in [
+        "",
+        "-1",
+        "1e309",
+        "NaN",
+        "inf",
+        "0",
+        "$",
+        "5.",
+        ".5",
+        "1.234",
+        "+1",
+        "１",
+        "99999999999999999999",
+    ] {
         check_problem(&format!("/agent budget {wrong}"), sum);
     }
-    check_problem("/agent retry everything", "`retry` may be followed by `publish` and nothing else.");
+    check_problem(
+        "/agent retry everything",
+        "`retry` may be followed by `publish` and nothing else.",
+    );
     check_problem("/agent ask", "`ask` needs a question.");
     check_problem("/agent revise  ", "`revise` needs to know what to do differently.");
 }
@@ -182,6 +231,9 @@ fn c04_hostile_comments_take_no_time() {
     }
     let five_thousand = "/agent fix a\n".repeat(5_000);
     let start = Instant::now();
-    assert!(matches!(Command::parse(&five_thousand, "/agent"), Some(Ok(Command::Fix { .. }))));
+    assert!(matches!(
+        Command::parse(&five_thousand, "/agent"),
+        Some(Ok(Command::Fix { .. }))
+    ));
     assert!(start.elapsed() < Duration::from_millis(50));
 }

@@ -38,7 +38,10 @@ pub(super) fn to(
         Ok(Command::Retry(Retry::Publish)) => "retry publish",
         Ok(Command::Budget { .. }) => "budget",
     };
-    let text = format!("`{verb}` is not built yet, so nothing was done. What works today:\n\n{}", table(rules));
+    let text = format!(
+        "`{verb}` is not built yet, so nothing was done. What works today:\n\n{}",
+        table(rules)
+    );
     (JobKind::Reply, text)
 }
 
