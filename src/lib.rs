@@ -23,3 +23,7 @@ pub mod recorder;
 pub mod tool;
 // agent
 pub mod agent;
+// flows
+pub mod intake;
+// loops and doors
+pub mod web;

@@ -1,5 +1,6 @@
 //! Table `deliveries`: each incoming webhook call once, by GitHub's GUID and by what it means.
-//! Called by `intake` and by retention. Never updates a delivery.
+//! Called by `intake` and by retention. Never changes a delivery but for the
+//! words about what became of it.
 
 use chrono::{DateTime, Utc};
 
@@ -78,6 +79,50 @@ impl Tx {
             received_at: stored.received_at,
             outcome: stored.outcome,
         }))
+    }
+
+    /// Writes down what became of a delivery. False: there is no such delivery.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn set_delivery_outcome(&mut self, guid: &str, outcome: &str) -> Result<bool, StoreError> {
+        let changed = on_db!(
+            self,
+            sqlx::query(
+                "UPDATE deliveries
+                 SET outcome = $2
+                 WHERE guid = $1"
+            )
+            .bind(without_nul(guid))
+            .bind(without_nul(outcome)),
+            execute
+        )?;
+        Ok(changed == 1)
+    }
+
+    /// The meanings seen so far from `first` to `last`, both included, in the database's order of
+    /// text, which may ignore punctuation: whoever looks for a prefix compares it again. At most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn semantic_keys(&mut self, first: &str, last: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let keys = on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT semantic_key
+                 FROM deliveries
+                 WHERE semantic_key >= $1
+                   AND semantic_key <= $2
+                 ORDER BY semantic_key
+                 LIMIT $3"
+            )
+            .bind(without_nul(first))
+            .bind(without_nul(last))
+            .bind(i64::from(limit)),
+            fetch_all
+        )?;
+        Ok(keys)
     }
 
     /// Removes the oldest deliveries received before `before`, at most `limit`; returns how many.
