@@ -94,7 +94,13 @@ impl Tree {
         } else {
             path
         };
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        // A handle of the path alone takes no other flags.
+        let harmless = if flags.contains(OFlags::PATH) {
+            OFlags::empty()
+        } else {
+            OFlags::NOCTTY | OFlags::NONBLOCK
+        };
+        let flags = flags | OFlags::CLOEXEC | harmless;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let mut tries = 0;
         loop {
@@ -143,7 +149,10 @@ fn existing_path(tree: &Tree, path: &str) -> Result<PathBuf, Refusal> {
 }
 
 fn explain(path: &str, error: Errno) -> Refusal {
-    let path: String = path.chars().take(200).collect();
+    let path: String = match path {
+        "" => "the workspace".to_owned(),
+        path => path.chars().take(200).collect(),
+    };
     match error {
         Errno::NOENT => format!("{path} does not exist"),
         Errno::XDEV => format!("{path} leads outside the workspace"),

@@ -60,3 +60,67 @@ async fn a_command_says_hello() {
     println!("{}", output.output);
     assert_eq!(output.exit, Exit::Code(3));
 }
+
+async fn file(run: &Run, request: serde_json::Value) -> String {
+    let request: forgehand::sandbox::FileRequest = serde_json::from_value(request).unwrap();
+    let started = std::time::Instant::now();
+    let reply = run.sandbox.files(&request).await.unwrap();
+    format!("{:?} {}", started.elapsed(), serde_json::to_string(&reply).unwrap())
+}
+
+#[tokio::test]
+async fn scratchpad() {
+    let run = open().await;
+    let git = run.folder.path().join("base.git");
+    let ws = run.folder.path().join("workspace");
+    let sh = |line: &str| {
+        let o = std::process::Command::new("sh")
+            .arg("-ec")
+            .arg(line)
+            .current_dir(&ws)
+            .output()
+            .unwrap();
+        assert!(o.status.success(), "{o:?}");
+        String::from_utf8(o.stdout).unwrap()
+    };
+    let base = sh(&format!(
+        "git init -q --bare {0}; mkdir src; echo a > src/a.txt; echo b > b.txt; echo keep > keep; export GIT_DIR={0} GIT_WORK_TREE=.; git add -A; t=$(git write-tree); c=$(git -c user.name=x -c user.email=x@y commit-tree -m base $t); git update-ref HEAD $c; echo $c",
+        git.display()
+    ));
+    let base: forgehand::ids::CommitSha = base.trim().parse().unwrap();
+    println!("{:?}", run.sandbox.export(&base, &CancellationToken::new()).await);
+    println!(
+        "{}",
+        run.sh("ls -la; id; echo new > new.txt; mkdir -p d/e; echo $$ > d/e/f; ln -s /etc/passwd abs; ln -s d dl")
+            .await
+            .output
+    );
+    for r in [
+        serde_json::json!({"op":"list","path":"","depth":3,"max_entries":100}),
+        serde_json::json!({"op":"read","path":"d/e/f","max_bytes":100}),
+        serde_json::json!({"op":"read","path":"abs","max_bytes":100}),
+        serde_json::json!({"op":"read","path":"dl/e/f","max_bytes":100}),
+        serde_json::json!({"op":"write","path":"x/y/z","content":"aGVsbG8K", "expect_sha256":null}),
+        serde_json::json!({"op":"write","path":"dl/e/f","content":"aGVsbG8K", "expect_sha256":null}),
+        serde_json::json!({"op":"write","path":"dl","content":"aGVsbG8K", "expect_sha256":null}),
+        serde_json::json!({"op":"glob","pattern":"**/*","max_entries":100}),
+        serde_json::json!({"op":"grep","pattern":"hel+o","path":"","glob":null,"ignore_case":false,"context":1,"max_matches":10}),
+    ] {
+        println!("{}", file(&run, r).await);
+    }
+    for _ in 0..5 {
+        let o = run.sh("true").await;
+        println!("{:?}", o.took);
+    }
+    run.sh("rm b.txt; mv keep kept; mkdir target node_modules; touch target/x")
+        .await;
+    println!("{:?}", run.sandbox.export(&base, &CancellationToken::new()).await);
+    println!(
+        "{}",
+        sh(&format!(
+            "git --git-dir={0} fetch -q ../out/change.bundle refs/heads/change:refs/x; git --git-dir={0} diff-tree -r --name-status {1} refs/x",
+            git.display(),
+            base
+        ))
+    );
+}
