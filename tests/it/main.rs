@@ -1,2 +1,3 @@
 //! Stories from outside: every test drives the program through its public doors.
 mod git;
+mod workspace;
