@@ -19,6 +19,7 @@ pub mod sandbox;
 pub mod store;
 // abilities
 pub mod recorder;
+pub mod workspace;
 // tools
 pub mod tool;
 // agent

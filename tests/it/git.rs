@@ -1,7 +1,7 @@
 //! Host git against a real server: mirrors, checkouts, imports, pushes, and the hostile
 //! repositories of the abuse cases.
 
-mod bench;
+pub mod bench;
 mod hostile;
 mod mirror;
 mod push;

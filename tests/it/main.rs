@@ -4,3 +4,4 @@ mod databases;
 mod store;
 mod sandbox;
 mod git;
+mod workspace;
