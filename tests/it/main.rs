@@ -5,3 +5,4 @@ mod store;
 mod sandbox;
 mod git;
 mod workspace;
+mod receiver;
