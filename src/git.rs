@@ -16,11 +16,14 @@ use crate::secret::Secret;
 mod checkout;
 mod file;
 mod import;
+mod local;
 mod mirror;
 mod policy;
 mod push;
 mod remote;
 mod run;
+
+pub use local::LocalRepo;
 
 /// Why git did not do it, named by what the caller can do.
 #[derive(Debug, thiserror::Error)]
@@ -139,6 +142,27 @@ impl Git {
     /// The version found, for `doctor`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Which git, for `doctor`.
+    pub fn describe(&self) -> String {
+        format!("git {} at {}", self.version, self.program.display())
+    }
+
+    /// The checkout that a folder of this machine lies in.
+    pub async fn open_local(&self, folder: &Path) -> Result<LocalRepo, GitError> {
+        local::open(self, folder).await
+    }
+
+    /// Puts a commit of an import on a new branch of a checkout and returns the branch's name.
+    pub async fn leave_branch(
+        &self,
+        repo: &LocalRepo,
+        import: &Import,
+        sha: &CommitSha,
+        wanted: &BranchName,
+    ) -> Result<BranchName, GitError> {
+        local::leave_branch(self, repo, import, sha, wanted).await
     }
 
     fn call(&self, fixed: &[&str]) -> run::Call<'_> {
