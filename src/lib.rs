@@ -23,3 +23,5 @@ pub mod recorder;
 pub mod tool;
 // agent
 pub mod agent;
+// loops and doors
+pub mod demo;
