@@ -87,3 +87,5 @@ pub mod web;
 pub mod worker;
 // assembly
 pub mod app;
+// loops and doors
+pub mod demo;

@@ -6,3 +6,4 @@ mod receiver;
 mod sandbox;
 mod store;
 mod workspace;
+mod github;
