@@ -48,6 +48,8 @@ const OLD_SINS: &[&str] = &[
 const CONTENTS_TIMEOUT: Duration = Duration::from_secs(900);
 /// Longest wait for another run that refreshes the same mirror.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+/// Packs of a mirror that are left alone.
+const MAX_PACKS: usize = 40;
 /// How often a taken lock is tried again.
 const LOCK_INTERVAL: Duration = Duration::from_millis(25);
 /// Most bytes of the list of a commit's objects: about a million and a half objects.
@@ -114,7 +116,34 @@ pub(super) async fn refresh(
             remove_folder(mirror.to_owned()).await?;
             fetch(git, mirror, &target, &refspecs, deadline).await
         }
+        Ok(()) => {
+            join_packs(git, mirror).await;
+            Ok(())
+        }
         other => other,
+    }
+}
+
+/// Joins the packs that many refreshes left, since every look-up asks each of them. Nothing is
+/// thrown away: runs may be pinned to commits that no branch reaches any more.
+async fn join_packs(git: &Git, mirror: &Path) {
+    let packs = std::fs::read_dir(mirror.join("objects/pack")).map_or(0, |entries| {
+        entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "pack"))
+            .count()
+    });
+    if packs <= MAX_PACKS {
+        return;
+    }
+    let joined = git
+        .call(&["repack", "-a", "-d", "-q", "--keep-unreachable"])
+        .git_dir(mirror)
+        .timeout(CONTENTS_TIMEOUT)
+        .run()
+        .await;
+    if let Err(problem) = joined {
+        tracing::warn!(mirror = %mirror.display(), %problem, "the packs of a mirror could not be joined");
     }
 }
 

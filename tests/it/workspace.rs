@@ -7,6 +7,8 @@ use std::path::Path;
 use chrono::DateTime;
 use forgehand::git::Git;
 use forgehand::ids::{JobId, RepoId};
+use rustix::fs::{Mode, OFlags};
+
 use forgehand::workspace::{RunFolder, mirror_path, sweep};
 
 use crate::git::bench::{Bench, run, write};
@@ -72,13 +74,13 @@ fn a_folder_is_removed_whatever_the_sandbox_did_and_nothing_else_is() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
     }
     // Deeper than any path may be long, made the way a sandbox would: one step at a time.
-    let deep = "mkdir d && cd d || exit 1; ".repeat(3_000);
-    let made = std::process::Command::new("sh")
-        .arg("-c")
-        .arg(deep)
-        .current_dir(folder.home())
-        .status();
-    assert!(made.unwrap().success());
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+    let mut deepest = rustix::fs::open(folder.home(), flags, Mode::empty()).unwrap();
+    for _ in 0..3_000 {
+        rustix::fs::mkdirat(&deepest, "d", Mode::RWXU).unwrap();
+        deepest = rustix::fs::openat(&deepest, "d", flags, Mode::empty()).unwrap();
+    }
+    drop(deepest);
 
     folder.remove().unwrap();
     assert_eq!(fs::read_dir(state.path().join("runs")).unwrap().count(), 0);

@@ -373,7 +373,7 @@ async fn g20_garbage_and_floods_end_at_a_limit() {
     for garbage in ["", "# v2 git bundle\n", "# v2 git bundle\n-0000\n\nPACK\0\0\0\u{2}"] {
         let file = bench.path("runs/a/garbage.bundle");
         fs::write(&file, garbage).unwrap();
-        violations(bench.import("a", &file, &base).await);
+        violations(bench.import("a", &file, base).await);
     }
 }
 

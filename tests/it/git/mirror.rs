@@ -260,6 +260,25 @@ async fn leftovers_of_a_killed_git_and_a_damaged_mirror_are_healed() {
     assert_eq!(bench.check_out("b").await.unwrap(), next);
 }
 
+/// A mirror that has seen many refreshes does not get slower for ever.
+#[tokio::test]
+async fn the_packs_of_many_refreshes_are_joined() {
+    let bench = Bench::start().await;
+    let pinned = bench.check_out("a").await.unwrap();
+    bench.people_push_amended();
+    let packs = || fs::read_dir(bench.mirror().join("objects/pack")).unwrap().count();
+    let mut most = 0;
+    for n in 0..45 {
+        bench.people_write("n.txt", &n.to_string());
+        bench.people_push("again");
+        bench.refresh().await.unwrap();
+        most = most.max(packs());
+    }
+    assert!(packs() < most, "{} files after at most {most}", packs());
+    let again = bench.git.list_files(&bench.mirror(), &pinned, 100).await.unwrap();
+    assert_eq!(again.len(), 4, "what no branch reaches any more is kept");
+}
+
 #[tokio::test]
 async fn many_runs_refresh_one_mirror_at_once() {
     let bench = Bench::start().await;
@@ -352,4 +371,39 @@ async fn g4_a_silent_server_is_given_up_in_time() {
         .unwrap_err();
     assert!(matches!(problem, GitError::Unavailable(_)), "{problem}");
     assert!(problem.to_string().contains("took longer than"), "{problem}");
+}
+
+/// Stopping a run stops its git: no process of it is left, and the next one gets the lock.
+#[tokio::test]
+async fn a_dropped_call_leaves_no_process_behind() {
+    let bench = Bench::empty().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let remote = Remote {
+        url: format!("http://{address}/octo/repo.git"),
+        token: None,
+    };
+    let mirror = bench.mirror();
+    let call = bench.git.refresh_mirror(&mirror, &remote, &[], TIMEOUT);
+    // The connection stays open, so that git has no reason to end by itself.
+    let _connection = tokio::select! {
+        ended = call => panic!("the server never answered: {ended:?}"),
+        connected = listener.accept() => connected.unwrap(),
+    };
+    let needle = address.to_string();
+    let deadline = std::time::Instant::now() + TIMEOUT;
+    while processes_with(&needle) > 0 {
+        assert!(std::time::Instant::now() < deadline, "git is still running");
+        tokio::task::yield_now().await;
+    }
+    bench.refresh().await.unwrap();
+}
+
+/// Running processes whose command line mentions the text.
+fn processes_with(text: &str) -> usize {
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(text))
+        .count()
 }
