@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, Connection as _, PgPool, SqlSafeStr as _, SqlitePool};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool, SqlSafeStr as _, SqlitePool};
 
 use super::doorbell::Bell;
 use super::{OpenTx, Store, StoreError};
@@ -136,11 +136,12 @@ impl PostgresStore {
             .parse()
             .map_err(|_| StoreError::Address("postgres://USER:PASSWORD@HOST/DATABASE is expected".to_owned()))?;
         let options = options.application_name("forgehand").options(POSTGRES_LIMITS);
+        // The pool would try again until its time is up, and then not say what was wrong.
+        connect(&options).await?.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(max_connections.max(1))
             .acquire_timeout(BUSY_TIMEOUT)
-            .connect_with(options.clone())
-            .await?;
+            .connect_lazy_with(options.clone());
         Ok(Self {
             pool,
             options,
@@ -149,10 +150,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn migrate(&self) -> Result<(), StoreError> {
-        let options = self.options.clone().options(POSTGRES_MIGRATE_LIMITS);
-        let mut connection = tokio::time::timeout(MIGRATE_TIMEOUT, options.connect())
-            .await
-            .map_err(|_| StoreError::Unavailable("no connection for the migration".to_owned()))??;
+        let mut connection = connect(&self.options.clone().options(POSTGRES_MIGRATE_LIMITS)).await?;
         // When it fails, the advisory lock goes with the connection.
         migrator().run_direct(None, &mut connection, false).await?;
         connection.close().await?;
@@ -176,6 +174,17 @@ impl PostgresStore {
     pub(super) async fn close(&self) {
         self.bell.close();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.pool.close()).await;
+    }
+}
+
+/// One connection outside the pool, within bounded time.
+async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError> {
+    match tokio::time::timeout(BUSY_TIMEOUT, options.connect()).await {
+        Ok(connection) => Ok(connection?),
+        Err(_) => Err(StoreError::Unavailable(format!(
+            "the server did not answer within {} s",
+            BUSY_TIMEOUT.as_secs()
+        ))),
     }
 }
 

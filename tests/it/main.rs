@@ -2,3 +2,4 @@
 
 mod databases;
 mod receiver;
+mod store;
