@@ -157,3 +157,51 @@ async fn a_repository_is_what_github_said_last() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_became_of_a_delivery_is_written_down_later() {
+    each(async |store| {
+        let sent = delivery("g1", "k1", now());
+        let written = with(&store, async |tx| {
+            tx.insert_delivery(&sent).await?;
+            Ok((
+                tx.set_delivery_outcome("g1", "fix job 1").await?,
+                tx.set_delivery_outcome("g2", "fix job 2").await?,
+            ))
+        })
+        .await
+        .unwrap();
+        assert_eq!(written, (true, false));
+        let kept = with(&store, async |tx| tx.delivery("g1").await).await.unwrap().unwrap();
+        assert_eq!(kept.outcome, "fix job 1");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn meanings_are_found_by_their_range() {
+    each(async |store| {
+        for (guid, key) in [
+            ("g1", "a:1:000005"),
+            ("g2", "a:1:000007"),
+            ("g3", "a:1:000009"),
+            ("g4", "a:2:000007"),
+        ] {
+            let sent = delivery(guid, key, now());
+            with(&store, async |tx| tx.insert_delivery(&sent).await).await.unwrap();
+        }
+        let found = async |first: &str, last: &str, limit| {
+            with(&store, async |tx| tx.semantic_keys(first, last, limit).await)
+                .await
+                .unwrap()
+        };
+        assert_eq!(
+            found("a:1:000006", "a:1:999999", 10).await,
+            ["a:1:000007", "a:1:000009"]
+        );
+        assert_eq!(found("a:1:000006", "a:1:999999", 1).await, ["a:1:000007"]);
+        assert_eq!(found("a:1:000005", "a:1:000005", 1).await, ["a:1:000005"]);
+        assert!(found("a:1:000010", "a:1:999999", 10).await.is_empty());
+    })
+    .await;
+}
