@@ -3,3 +3,4 @@
 //! Never listens on anything but the loopback address.
 
 pub mod double;
+pub mod story;

@@ -82,10 +82,8 @@ pub mod intake;
 pub mod publish;
 pub mod run;
 // loops and doors
-
+pub mod demo;
 pub mod web;
 pub mod worker;
 // assembly
 pub mod app;
-// loops and doors
-pub mod demo;

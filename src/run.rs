@@ -150,7 +150,7 @@ pub async fn work(
         recorder,
         cancel,
     };
-    let result = desk.work(work, earlier).await;
+    let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
     result
 }
@@ -208,7 +208,7 @@ impl Desk<'_> {
             record_solved(self.recorder, &solution, change.as_ref()).await?;
             let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
             if let (Some(change), true) = (&change, done) {
-                verdict.head = verify::check_head(self, work, change).await?;
+                verdict.head = Box::pin(verify::check_head(self, work, change)).await?;
             }
             let complaint = complaint(&verdict, &violations).filter(|_| done && repairs < MAX_REPAIRS);
             let Some(complaint) = complaint else {
@@ -221,7 +221,10 @@ impl Desk<'_> {
                 });
             };
             repairs += 1;
-            let text = "The checks of the change failed; the agent is shown the result.".to_owned();
+            let text = match violations.as_slice() {
+                [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
+                broken => format!("The change breaks rules and goes back to the agent: {}", broken.join("; ")),
+            };
             self.recorder.record(RunEvent::Noted { text }).await?;
             resume = Some(solution.conversation.with_remark(&complaint));
             self.keep(CONVERSATION, &resume).await?;
@@ -243,7 +246,7 @@ impl Desk<'_> {
             cancel: self.cancel,
             resume,
         };
-        let solution = agent::solve(task).await.map_err(solve_failed)?;
+        let solution = Box::pin(agent::solve(task)).await.map_err(solve_failed)?;
         if solution.stop != Stop::Cancelled {
             self.keep(SOLUTION, &Some(&solution)).await?;
         }

@@ -104,8 +104,9 @@ impl Worker {
             leased: &leased,
         };
         let work = async {
-            let result = self.attempt(&in_hand).await;
-            self.settle(&in_hand, result, drain).await;
+            // Boxed, as are the stages below: a run is a deep future, and worker threads have small stacks.
+            let result = Box::pin(self.attempt(&in_hand)).await;
+            Box::pin(self.settle(&in_hand, result, drain)).await;
         };
         let beat = heartbeat::keep_alive(&self.queue, &in_hand, drain);
         use tracing::Instrument as _;
@@ -137,9 +138,9 @@ impl Worker {
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
         }
         match leased.job.kind {
-            JobKind::Fix => self.fix(in_hand, &client).await,
-            JobKind::Reply => self.reply(in_hand).await,
-            JobKind::Stop => self.stop(in_hand).await,
+            JobKind::Fix => Box::pin(self.fix(in_hand, &client)).await,
+            JobKind::Reply => Box::pin(self.reply(in_hand)).await,
+            JobKind::Stop => Box::pin(self.stop(in_hand)).await,
         }
     }
 
@@ -208,7 +209,7 @@ impl Worker {
 
     /// Performs the stored effects and finishes the job.
     async fn publish(&self, in_hand: &InHand<'_>, leased: LeasedJob) -> Result<(), JobError> {
-        publish::dispatch(&self.publisher, &leased, &in_hand.pulse).await?;
+        Box::pin(publish::dispatch(&self.publisher, &leased, &in_hand.pulse)).await?;
         let outcome = publish::final_outcome(&self.publisher, &leased.job).await?;
         self.queue.finish(&leased.lease, &outcome).await?;
         tracing::info!(outcome = ?outcome, "job finished");

@@ -11,6 +11,7 @@ use crate::config::{Config, ConfigSources, load};
 
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod jobs;
 mod migrate;
@@ -46,7 +47,7 @@ enum Command {
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
-    Demo,
+    Demo(demo::Args),
     /// List, show, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Show and give back jobs whose worker is gone.
@@ -99,7 +100,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
-        Command::Demo => anyhow::bail!("x"),
+        Command::Demo(args) => demo::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,

@@ -27,7 +27,7 @@ impl Worker {
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         let settled = CancellationToken::new();
         let work = async {
-            let planned = self.work_and_plan(in_hand, client).await;
+            let planned = Box::pin(self.work_and_plan(in_hand, client)).await;
             settled.cancel();
             planned
         };
@@ -47,7 +47,7 @@ impl Worker {
         let job = &in_hand.leased.job;
         let recorder = &in_hand.recorder;
         let mirror = mirror_path(&self.state_dir, job.repo_id);
-        let gathering = run::gather(&self.ports, job, client, mirror, recorder);
+        let gathering = Box::pin(run::gather(&self.ports, job, client, mirror, recorder));
         let mut gathered = run::stage(recorder, Stage::Brief, gathering).await?;
         let earlier = self.earlier(in_hand, &mut gathered).await?;
         let Gathered { work, target } = gathered;
@@ -55,7 +55,8 @@ impl Worker {
             state_dir: self.state_dir.clone(),
             job: job.id.clone(),
         };
-        let finished = run::work(&self.ports, work, earlier, &place, recorder, &in_hand.cancel).await?;
+        let working = run::work(&self.ports, work, earlier, &place, recorder, &in_hand.cancel);
+        let finished = Box::pin(working).await?;
         let finished = self.unless_drained(in_hand, finished)?;
         if let Some(change) = &finished.change {
             let bundle = tokio::fs::read(&change.bundle)
@@ -63,7 +64,7 @@ impl Worker {
                 .map_err(|error| JobError::Retry(format!("the bundle: {error}")))?;
             recorder.checkpoint(BUNDLE, 0, &bundle).await?;
         }
-        self.plan(in_hand, &finished, target).await
+        Box::pin(self.plan(in_hand, &finished, target)).await
     }
 
     /// A run that was interrupted because the service stops has not ended; one that a person

@@ -2,8 +2,8 @@
 
 mod databases;
 mod git;
+mod github;
 mod receiver;
 mod sandbox;
 mod store;
 mod workspace;
-mod github;

@@ -206,6 +206,14 @@ impl GitPrograms {
             .await
     }
 
+    /// What `head` changes beyond its common ancestor with `base`, as a unified diff.
+    pub(super) async fn diff(&self, repo: &Path, base: &str, head: &str) -> anyhow::Result<String> {
+        let output = self
+            .run(repo, &["diff", &format!("{base}...{head}"), "--"], b"")
+            .await?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    }
+
     /// Subjects of the commits that a commit or branch leads to, newest first.
     pub(super) async fn subjects(&self, repo: &Path, at: &str) -> anyhow::Result<Vec<String>> {
         let output = self

@@ -381,6 +381,12 @@ impl GitHubDouble {
         self.inner.git.show(&bare, at, path).await
     }
 
+    /// What a branch changes beyond its common ancestor with another, as a unified diff.
+    pub async fn diff(&self, repo: &str, base: &str, head: &str) -> anyhow::Result<String> {
+        let bare = self.lock().repo_named(repo)?.path.clone();
+        self.inner.git.diff(&bare, base, head).await
+    }
+
     /// Subjects of the commits of a branch, newest first.
     pub async fn commits(&self, repo: &str, at: &str) -> anyhow::Result<Vec<String>> {
         let bare = self.lock().repo_named(repo)?.path.clone();
