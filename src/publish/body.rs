@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::Publisher;
 use crate::event::{CheckRun, Event, Side, Totals};
 use crate::git::{Change, Import};
-use crate::ids::{CommitSha, IssueNumber};
+use crate::ids::IssueNumber;
 use crate::job::Job;
 use crate::text;
 
@@ -59,6 +59,8 @@ impl Checks<'_> {
 
 /// Longest title, in characters: what GitHub shows without cutting.
 const MAX_TITLE_CHARS: usize = 72;
+/// Longest part of a status comment that tells of new commits; the rest of it needs room too.
+const MAX_DETAILS_CHARS: usize = 50_000;
 /// Most files listed by name.
 const MAX_LISTED_FILES: usize = 30;
 
@@ -97,21 +99,15 @@ pub(super) fn pull(
     text::cap_chars(&body, text::MAX_COMMENT_CHARS)
 }
 
-/// The comment that tells of new commits on an existing pull request.
-pub(super) fn follow_up(
-    publisher: &Publisher,
-    import: &Import,
-    words: &Words<'_>,
-    checks: &Checks<'_>,
-    sha: &CommitSha,
-) -> String {
-    let mut body = format!("Pushed {}: **{}**\n", sha.short(), title(publisher, words.title));
+/// What the status comment says of new commits on an existing pull request.
+pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_>, checks: &Checks<'_>) -> String {
+    let mut body = format!("**{}**\n", title(publisher, words.title));
     section(&mut body, "Summary", &publisher.safe(words.summary));
     section(&mut body, "Changes", &changes(&import.changes));
     section(&mut body, "Verification", &verification(checks));
     section(&mut body, "Risks", &risks(publisher, words.risks, &import.changes));
     section(&mut body, "Not done", &or_nothing(publisher.safe(words.not_done)));
-    text::cap_chars(&body, text::MAX_COMMENT_CHARS)
+    text::cap_chars(&body, MAX_DETAILS_CHARS)
 }
 
 fn section(body: &mut String, heading: &str, content: &str) {

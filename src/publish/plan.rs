@@ -118,7 +118,7 @@ pub async fn plan(
 /// Rows of a job that ends without a change: the status comment settles and the label goes.
 pub fn ending(job: &Job, outcome: Outcome) -> Planned {
     let mut effects = Vec::new();
-    settle(job, &mut effects);
+    settle(job, &mut effects, String::new());
     Planned { outcome, effects }
 }
 
@@ -182,6 +182,7 @@ async fn plan_change(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
+    let mut details = String::new();
     let branch = match &result.target {
         Goal::NewPull {
             base,
@@ -203,14 +204,11 @@ async fn plan_change(
         }
         Goal::ExistingPull { branch, head } => {
             push(job, &mut effects, branch, Some(head), import, &sha, message);
-            if let Some(number) = job.subject.number() {
-                let text = body::follow_up(publisher, import, words, &result.checks, &sha);
-                effects.push(row(job, seq::COMMENT, EffectBody::Comment { number, body: text }));
-            }
+            details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
         }
     };
-    settle(job, &mut effects);
+    settle(job, &mut effects, details);
     Ok(Planned {
         outcome: Outcome::Pushed { branch, sha },
         effects,
@@ -243,7 +241,7 @@ async fn plan_kept_work(
         .await?;
     let mut effects = Vec::new();
     push(job, &mut effects, &branch, None, import, &sha, message);
-    settle(job, &mut effects);
+    settle(job, &mut effects, String::new());
     let reason = if result.last_words.is_empty() {
         why
     } else {
@@ -292,8 +290,8 @@ fn push(
     effects.push(row(job, seq::PUSH, body));
 }
 
-fn settle(job: &Job, effects: &mut Vec<NewEffect>) {
-    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus));
+fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
+    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details }));
     if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
         effects.push(row(
             job,

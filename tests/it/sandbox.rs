@@ -118,7 +118,7 @@ async fn scratchpad() {
     println!(
         "{}",
         sh(&format!(
-            "git --git-dir={0} fetch -q ../out/change.bundle refs/heads/export:refs/x; git --git-dir={0} diff-tree -r --name-status {1} refs/x",
+            "git --git-dir={0} fetch -q ../out/change.bundle refs/heads/change:refs/x; git --git-dir={0} diff-tree -r --name-status {1} refs/x",
             git.display(),
             base
         ))
