@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use crate::ids::{BranchName, CommitSha};
 use crate::secret::Secret;
 
+mod bundle;
 mod checkout;
 mod file;
 mod import;
