@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::ids::CommitSha;
 
 /// The only ref that is taken from a bundle.
-const EXPORT_REF: &str = "refs/heads/export";
+const CHANGE_REF: &str = "refs/heads/change";
 
 /// Longest head; ours has three lines.
 const MAX_HEAD: u64 = 64 * 1024;
@@ -56,11 +56,11 @@ fn parse_head(start: &[u8], base: &CommitSha) -> Result<(CommitSha, u64), String
             if needed.split(' ').next() != Some(base.as_str()) {
                 return Err(format!("the bundle builds on something else than {base}"));
             }
-        } else if let Some((id, EXPORT_REF)) = line.split_once(' ') {
+        } else if let Some((id, CHANGE_REF)) = line.split_once(' ') {
             tip = Some(id.parse().map_err(|_| "the bundle's ref has no commit id")?);
         }
     }
-    let tip = tip.ok_or_else(|| format!("the bundle has no {EXPORT_REF}"))?;
+    let tip = tip.ok_or_else(|| format!("the bundle has no {CHANGE_REF}"))?;
     Ok((tip, end as u64 + 2))
 }
 
@@ -83,26 +83,26 @@ mod tests {
 
     #[test]
     fn heads_are_taken_when_they_say_one_commit_on_the_base() {
-        check("# v2 git bundle\n-BASE first\nTIP refs/heads/export\n\nPACK", Ok(()));
+        check("# v2 git bundle\n-BASE first\nTIP refs/heads/change\n\nPACK", Ok(()));
         check(
-            "# v2 git bundle\n-BASE\nTIP refs/heads/other\nTIP refs/heads/export\n\nPACK",
+            "# v2 git bundle\n-BASE\nTIP refs/heads/other\nTIP refs/heads/change\n\nPACK",
             Ok(()),
         );
         check(
-            "# v3 git bundle\n@object-format=sha1\n-BASE \nTIP refs/heads/export\n\nPACK",
+            "# v3 git bundle\n@object-format=sha1\n-BASE \nTIP refs/heads/change\n\nPACK",
             Ok(()),
         );
         check(
-            "# v3 git bundle\n@filter=blob:none\n-BASE\nTIP refs/heads/export\n\n",
+            "# v3 git bundle\n@filter=blob:none\n-BASE\nTIP refs/heads/change\n\n",
             Err("leaves objects out"),
         );
         check(
-            "# v2 git bundle\n-TIP\nTIP refs/heads/export\n\n",
+            "# v2 git bundle\n-TIP\nTIP refs/heads/change\n\n",
             Err("something else"),
         );
-        check("# v2 git bundle\n-BASE\nTIP HEAD\n\n", Err("has no refs/heads/export"));
+        check("# v2 git bundle\n-BASE\nTIP HEAD\n\n", Err("has no refs/heads/change"));
         check(
-            "# v2 git bundle\n-BASE\nnot-an-id refs/heads/export\n\n",
+            "# v2 git bundle\n-BASE\nnot-an-id refs/heads/change\n\n",
             Err("no commit id"),
         );
         check("# v4 git bundle\n\n", Err("version 2 or 3"));
