@@ -7,7 +7,7 @@ use super::{ExecOutput, SandboxError};
 use crate::ids::CommitSha;
 use crate::text::{bytes_in_words, cap_middle};
 
-/// Name of the bundle in the folder `out`, with the one ref `refs/heads/change`.
+/// Name of the bundle in the folder `out`, with the one ref `refs/heads/export`.
 const BUNDLE: &str = "change.bundle";
 
 /// The import takes no more either.
@@ -66,9 +66,9 @@ if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
   exit 0
 fi
 commit=$(git commit-tree -p "$3" -m 'Change made in a sandbox' "$tree")
-git update-ref refs/heads/change "$commit"
+git update-ref refs/heads/export "$commit"
 rm -rf "$2/change.bundle"
-git bundle create --quiet "$2/change.bundle" refs/heads/change "^$3"
+git bundle create --quiet "$2/change.bundle" refs/heads/export "^$3"
 "#;
 
 /// What runs. `base_git` and `out` are the paths as the sandbox sees them.
