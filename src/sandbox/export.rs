@@ -56,7 +56,9 @@ printf '%s\n' "$1/objects" > "$own/git/objects/info/alternates"
 printf '%s\n' "$4" > "$own/git/info/exclude"
 git read-tree "$3"
 # A folder with a repository of its own would become a link to a commit that nobody has.
-find . -mindepth 2 -name .git -prune -print | sed 's,^\./,/,; s,/\.git$,/,' >> "$own/git/info/exclude"
+find . -mindepth 2 -name .git -prune -print | sed 's,[][*?\\],\\&,g; s,^\.,,; s,\.git$,,' >> "$own/git/info/exclude"
+# Submodules are not checked out, which is no change.
+git ls-files -z --stage | sed -zn 's/^160000 [^\t]*\t//p' | git update-index -z --skip-worktree --stdin
 git add --all -- .
 tree=$(git write-tree)
 if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
