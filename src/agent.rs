@@ -12,6 +12,16 @@ use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
 
+mod budget;
+mod context;
+mod frame;
+mod prompt;
+mod turn;
+mod watch;
+
+use budget::Meter;
+use turn::{Asked, Progress};
+
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
@@ -57,10 +67,23 @@ pub struct Checkpoint {
     pub tokens: u64,
     /// Money so far.
     pub cost_usd: f64,
+    /// Time so far, in milliseconds.
+    #[serde(default)]
+    pub spent_ms: u64,
+}
+
+impl Checkpoint {
+    /// The same conversation with something more said to the model, for a run that goes on.
+    #[must_use]
+    pub fn with_remark(mut self, words: &str) -> Self {
+        self.messages.push(Message::user(words));
+        self
+    }
 }
 
 /// How the loop ended: values of one family.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// The agent called `finish`.
     Finished(Finish),
@@ -73,12 +96,14 @@ pub enum Stop {
 }
 
 /// What the agent leaves; the change itself is in the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solution {
     /// How it ended.
     pub stop: Stop,
     /// The last words of the model when it did not finish.
     pub last_words: String,
+    /// The conversation, so that it can go on when the change does not pass its checks.
+    pub conversation: Checkpoint,
 }
 
 /// Everything a run of the agent needs.
@@ -89,6 +114,8 @@ pub struct Task<'a> {
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.
     pub model: &'a dyn Model,
+    /// Most tokens of one reply (`model.max_output_tokens`).
+    pub max_output_tokens: u32,
     /// With what.
     pub tools: &'a Toolbox,
     /// Events and checkpoints go here.
@@ -116,7 +143,46 @@ pub enum SolveError {
 }
 
 /// Works until the agent finishes or has to stop.
+///
+/// # Errors
+/// When the model, the sandbox or the database cannot go on. What was done until then is in the
+/// last checkpoint.
 pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
-    let _ = task.cancel;
-    todo!()
+    let meter = Meter::new(task.budget, task.resume.as_ref());
+    let stop = task.cancel.child_token();
+    let time_left = meter.time_left();
+    let work = work(&task, meter, &stop);
+    tokio::pin!(work);
+    tokio::select! {
+        biased;
+        solution = &mut work => solution,
+        () = tokio::time::sleep(time_left) => {
+            // Ends the call to the model or the command that is running; the loop does the rest.
+            stop.cancel();
+            work.await
+        }
+    }
+}
+
+async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result<Solution, SolveError> {
+    let mut progress = Progress::begin(task, meter, stop).await?;
+    loop {
+        if let Some(stop) = progress.must_stop() {
+            return Ok(progress.solution(stop));
+        }
+        progress.warn().await?;
+        let reply = match progress.ask().await? {
+            Asked::Replied(reply) => reply,
+            Asked::Ended(stop) => return Ok(progress.solution(stop)),
+        };
+        let end = if reply.tool_calls.is_empty() {
+            progress.answer_silence(&reply)
+        } else {
+            progress.run_calls(&reply).await?
+        };
+        progress.checkpoint().await?;
+        if let Some(stop) = end {
+            return Ok(progress.solution(stop));
+        }
+    }
 }

@@ -120,6 +120,8 @@ section! {
         output_kib: u64 = "1024",
         /// First of the 65,536 user ids that runs get when the service runs as root.
         uid_base: u32 = "2000000",
+        /// Program whose `sandbox-helper` command builds the sandbox; without it, this program.
+        helper: Option<PathBuf> = "",
     }
 }
 
@@ -253,6 +255,22 @@ impl Config {
                 (key, value, origin)
             })
             .collect()
+    }
+
+    /// Every secret that is set, for the redactor.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let github = &self.github;
+        [
+            &self.database.url,
+            &github.private_key,
+            &github.webhook_secret,
+            &github.webhook_secret_previous,
+            &self.model.api_key,
+        ]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
     }
 
     /// The database address, with the default filled in.

@@ -322,6 +322,23 @@ pub enum Outcome {
     },
 }
 
+/// Why a job did not come to its end, named by what happens to it next.
+#[derive(Debug)]
+pub enum JobError {
+    /// Another attempt may work.
+    Retry(String),
+    /// Wait until then; costs no attempt.
+    Snooze(DateTime<Utc>, String),
+    /// No attempt will work.
+    Fail(String),
+    /// The job ends with this outcome right away.
+    End(Outcome),
+    /// The permission is gone: nothing may be written any more.
+    NoRight(String),
+    /// Another worker has the job, or may have: write nothing.
+    LeaseLost,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,3 +1,7 @@
 //! The program: starts the sandbox helper or the command line. Never contains anything else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    forgehand::app::cli::main()
+}

@@ -9,9 +9,21 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, ModelProvider};
 use crate::event::Usage;
 use crate::ids::RepoName;
+use crate::secret::Redactor;
+
+mod client;
+mod failure;
+mod pricing;
+mod quirks;
+mod sse;
+mod stub;
+mod text_calls;
+mod wire;
+
+pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +56,46 @@ pub struct Message {
     /// The call that a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+}
+
+impl Message {
+    /// The program's own instructions.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self::plain(Role::System, content.into())
+    }
+
+    /// A request or remark to the model.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::plain(Role::User, content.into())
+    }
+
+    /// The output of a tool call.
+    pub fn tool(call_id: impl Into<String>, content: impl Into<String>) -> Self {
+        Self {
+            tool_call_id: Some(call_id.into()),
+            ..Self::plain(Role::Tool, content.into())
+        }
+    }
+
+    fn plain(role: Role, content: String) -> Self {
+        Self {
+            role,
+            content,
+            reasoning: String::new(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+        }
+    }
+}
+
+impl From<&ChatReply> for Message {
+    fn from(reply: &ChatReply) -> Self {
+        Self {
+            reasoning: reply.reasoning.clone(),
+            tool_calls: reply.tool_calls.clone(),
+            ..Self::plain(Role::Assistant, reply.content.clone())
+        }
+    }
 }
 
 /// A tool call as the model wrote it. `arguments` is JSON text that nobody has checked yet.
@@ -158,8 +210,13 @@ pub trait Model: Send + Sync {
     fn price_known(&self) -> bool;
 }
 
-/// The model that the configuration names.
-pub fn open(config: &ModelConfig) -> anyhow::Result<Arc<dyn Model>> {
-    let _ = config;
-    todo!("model port")
+/// The model that the configuration names. Its key is made known to the redactor.
+///
+/// # Errors
+/// When an address, a price or a script in the configuration cannot be used.
+pub fn open(config: &ModelConfig, redactor: &Redactor) -> anyhow::Result<Arc<dyn Model>> {
+    Ok(match config.provider {
+        ModelProvider::OpenAi => Arc::new(client::Client::new(config, redactor)?),
+        ModelProvider::Stub => Arc::new(stub::Stub::open(config)?),
+    })
 }

@@ -43,6 +43,7 @@ mod jobs;
 mod recovery;
 mod repositories;
 mod row;
+mod settle;
 mod transitions;
 
 pub use connect::{PostgresStore, SqliteStore};

@@ -1,13 +1,32 @@
 //! Tools that a model may call: one file each, specification and handler together. Called by
 //! `agent`. Never touches the host: everything happens through the sandbox.
 
-use async_trait::async_trait;
-use serde_json::Value;
 use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::ToolSpec;
-use crate::sandbox::Sandbox;
+use crate::model::{ToolCall, ToolSpec};
+use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
+
+mod alias;
+mod arguments;
+mod edit;
+mod edit_file;
+mod finish;
+mod glob;
+mod grep;
+mod list_directory;
+mod plan;
+mod read_file;
+mod run_command;
+mod write_file;
+
+/// Longest arguments of one call. A file that is longer is not written by hand.
+const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
 
 /// What a tool needs to work.
 pub struct ToolContext<'a> {
@@ -29,7 +48,8 @@ pub enum ToolOutput {
 }
 
 /// How the agent says it ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The change is made; summary for the pull request.
     Done {
@@ -57,12 +77,15 @@ pub enum Finish {
 /// Why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
+    /// The call itself is wrong (no such tool, arguments that do not fit): nothing was done.
+    #[error("{0}")]
+    BadCall(String),
     /// The model can mend it: the text says what was wrong and what to do.
     #[error("{0}")]
     ForModel(String),
     /// The run cannot go on.
     #[error(transparent)]
-    Fatal(#[from] crate::sandbox::SandboxError),
+    Fatal(#[from] SandboxError),
 }
 
 /// A tool.
@@ -76,12 +99,178 @@ pub trait Tool: Send + Sync {
 
 /// The tools of a run.
 pub struct Toolbox {
-    _tools: Vec<Box<dyn Tool>>,
+    tools: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Toolbox {
     /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
     pub fn standard() -> Self {
-        todo!()
+        let tools: [Box<dyn Tool>; 9] = [
+            Box::new(list_directory::ListDirectory),
+            Box::new(read_file::ReadFile),
+            Box::new(write_file::WriteFile),
+            Box::new(edit_file::EditFile),
+            Box::new(glob::Glob),
+            Box::new(grep::Grep),
+            Box::new(run_command::RunCommand),
+            Box::new(plan::Plan),
+            Box::new(finish::FinishTool),
+        ];
+        Self {
+            tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+        }
+    }
+
+    /// The tools as the model is told of them.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.iter().map(|(spec, _)| spec.clone()).collect()
+    }
+
+    /// Runs one call of a model. Names and arguments of other agents' tools that have an equal
+    /// here are understood.
+    ///
+    /// # Errors
+    /// [`ToolError::BadCall`] when nothing was run, otherwise what the tool says.
+    pub async fn call(&self, context: &ToolContext<'_>, call: &ToolCall) -> Result<ToolOutput, ToolError> {
+        if call.arguments.len() > MAX_ARGUMENT_BYTES {
+            return Err(ToolError::BadCall(format!(
+                "the arguments are longer than {MAX_ARGUMENT_BYTES} bytes; make several smaller calls"
+            )));
+        }
+        let arguments = arguments::parse_json(&call.arguments).map_err(|problem| {
+            ToolError::BadCall(format!(
+                "the arguments of {} are not valid JSON ({problem}), so nothing was run; send the whole call again",
+                call.name
+            ))
+        })?;
+        let (name, arguments) = alias::resolve(&call.name, arguments);
+        match self.tools.iter().find(|(spec, _)| spec.name == name) {
+            Some((_, tool)) => tool.call(context, arguments).await,
+            None => Err(ToolError::BadCall(self.unknown(&call.name))),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name.as_str()).collect();
+        format!(
+            "there is no tool {:?}; the tools are {}",
+            crate::text::cap_chars(name, 60),
+            names.join(", ")
+        )
+    }
+}
+
+/// A path as the sandbox wants it: relative to the workspace, however the model wrote it. What
+/// still leaves the workspace is refused inside the sandbox.
+fn relative(path: &str) -> String {
+    let path = path.trim();
+    let inside = match path.strip_prefix(WORKSPACE) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+        _ => path,
+    };
+    let inside = inside.strip_prefix("./").unwrap_or(inside);
+    if inside == "." {
+        String::new()
+    } else {
+        inside.to_owned()
+    }
+}
+
+/// Does a file operation; a refusal is something the model can mend.
+async fn files(context: &ToolContext<'_>, request: FileRequest) -> Result<FileReply, ToolError> {
+    match context.sandbox.files(&request).await? {
+        FileReply::Failed { problem } => Err(ToolError::ForModel(problem)),
+        reply => Ok(reply),
+    }
+}
+
+/// A file as it was read.
+struct ReadBytes {
+    content: Vec<u8>,
+    sha256: String,
+    /// Size of the whole file, which may be more than was read.
+    bytes: u64,
+}
+
+async fn read_bytes(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Result<ReadBytes, ToolError> {
+    let request = FileRequest::Read {
+        path: path.to_owned(),
+        max_bytes,
+    };
+    match files(context, request).await? {
+        FileReply::Content { content, sha256, bytes } => Ok(ReadBytes {
+            content: BASE64.decode(content).map_err(|_| unexpected("bytes"))?,
+            sha256,
+            bytes,
+        }),
+        _ => Err(unexpected("a file")),
+    }
+}
+
+async fn write_bytes(
+    context: &ToolContext<'_>,
+    path: &str,
+    content: &[u8],
+    expect_sha256: Option<String>,
+) -> Result<Written, ToolError> {
+    let request = FileRequest::Write {
+        path: path.to_owned(),
+        content: BASE64.encode(content),
+        expect_sha256,
+    };
+    match files(context, request).await? {
+        FileReply::Written { created: true, .. } => Ok(Written::Created),
+        FileReply::Written { created: false, .. } => Ok(Written::Replaced),
+        _ => Err(unexpected("a written file")),
+    }
+}
+
+/// What writing a file came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Created,
+    Replaced,
+}
+
+fn unexpected(what: &str) -> ToolError {
+    ToolError::Fatal(SandboxError::Broken(format!("it did not answer with {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_as_models_write_them() {
+        for (path, expected) in [
+            ("src/a.rs", "src/a.rs"),
+            ("./src/a.rs", "src/a.rs"),
+            ("/workspace/src/a.rs", "src/a.rs"),
+            ("/workspace", ""),
+            (".", ""),
+            ("/workspaces/a", "/workspaces/a"),
+            ("../a", "../a"),
+        ] {
+            assert_eq!(relative(path), expected);
+        }
+    }
+
+    #[test]
+    fn every_specification_is_a_plain_schema() {
+        for spec in Toolbox::standard().specs() {
+            let schema = &spec.parameters;
+            assert_eq!(schema["type"], "object", "{}", spec.name);
+            for (key, property) in schema["properties"].as_object().unwrap() {
+                assert!(property["type"].is_string(), "{}.{key}: {property}", spec.name);
+                assert!(
+                    property["description"].is_string(),
+                    "{}.{key} explains itself",
+                    spec.name
+                );
+            }
+            assert!(jsonschema::meta::is_valid(schema), "{}", spec.name);
+            assert!(!schema.to_string().contains("$ref"), "{}", spec.name);
+            assert!(spec.description.len() > 20);
+        }
     }
 }

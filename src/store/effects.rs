@@ -55,6 +55,24 @@ impl Tx {
         stored.into_iter().map(|stored| stored.into_effect(job)).collect()
     }
 
+    /// Whether any job has an effect with this key.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn effect_key_is_taken(&mut self, dedupe_key: &str) -> Result<bool, StoreError> {
+        let found: Option<i64> = on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT CAST(1 AS BIGINT)
+                 FROM effects
+                 WHERE dedupe_key = $1"
+            )
+            .bind(dedupe_key),
+            fetch_optional
+        )?;
+        Ok(found.is_some())
+    }
+
     /// Moves an effect under a lease. `sending` sets `sent_at` to the database's clock and counts
     /// a try. What is final stays; `done` needs to know what GitHub calls the result. An effect
     /// that becomes final is progress.

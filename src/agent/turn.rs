@@ -1,0 +1,389 @@
+//! One turn: ask the model, run its tool calls one after another, write everything down. Called
+//! by the loop in `agent`. Never runs a call whose arguments are not whole, and never leaves a
+//! call without its one output.
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::budget::Meter;
+use super::watch::{Repeat, Watch};
+use super::{context, prompt};
+use crate::agent::{Checkpoint, Solution, SolveError, Stop, Task};
+use crate::event::RunEvent;
+use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
+use crate::sandbox::SandboxError;
+use crate::secret::random_hex;
+use crate::text;
+use crate::tool::{ToolContext, ToolError, ToolOutput};
+
+/// Most bytes of a tool's output in the conversation; tools cap tighter for themselves.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Most bytes of arguments, and of output, in an event.
+const MAX_EVENT_BYTES: usize = 8 * 1024;
+
+/// Most bytes of the model's last words in a solution.
+const MAX_LAST_WORDS_BYTES: usize = 4 * 1024;
+
+/// Most calls that are run of one reply.
+const MAX_CALLS: usize = 32;
+
+/// With as many replies left, the model is told to come to an end.
+const WIND_DOWN_TURNS: u32 = 3;
+
+/// How far the work has got.
+pub(super) struct Progress<'a> {
+    task: &'a Task<'a>,
+    /// Cancelled when the run is stopped or its time is over.
+    stop: &'a CancellationToken,
+    messages: Vec<Message>,
+    meter: Meter,
+    watch: Watch,
+    specs: Vec<ToolSpec>,
+}
+
+/// What asking the model came to.
+pub(super) enum Asked {
+    /// It answered.
+    Replied(ChatReply),
+    /// The work ends here.
+    Ended(Stop),
+}
+
+impl<'a> Progress<'a> {
+    /// Begins a conversation, or takes up the one of an earlier attempt.
+    pub(super) async fn begin(
+        task: &'a Task<'a>,
+        meter: Meter,
+        stop: &'a CancellationToken,
+    ) -> Result<Self, SolveError> {
+        let mut progress = Self {
+            task,
+            stop,
+            messages: Vec::new(),
+            meter,
+            watch: Watch::default(),
+            specs: task.tools.specs(),
+        };
+        match &task.resume {
+            Some(earlier) if !earlier.messages.is_empty() => progress.take_up(earlier),
+            _ => progress.open().await?,
+        }
+        Ok(progress)
+    }
+
+    async fn open(&mut self) -> Result<(), SolveError> {
+        let prompt = prompt::render(self.task.brief, &random_hex::<16>());
+        let redactor = self.task.recorder.redactor();
+        self.messages = vec![
+            Message::system(prompt.system),
+            Message::user(redactor.redact(&prompt.brief)),
+        ];
+        if prompt.had_hidden_text {
+            let text =
+                "The request holds text that a web page does not show. The model sees where it is, marked as such."
+                    .to_owned();
+            self.task.recorder.record(RunEvent::Noted { text }).await?;
+        }
+        if self.task.budget.max_cost_usd > 0.0 && !self.task.model.price_known() {
+            let text = format!(
+                "The price of {} is not configured, so money is not counted; tokens, replies and time are limited.",
+                self.task.model.name()
+            );
+            self.task.recorder.record(RunEvent::Noted { text }).await?;
+        }
+        Ok(())
+    }
+
+    fn take_up(&mut self, earlier: &Checkpoint) {
+        self.messages = context::mend(earlier.messages.clone());
+        let last = self.messages.last().map(|message| message.role);
+        if last == Some(Role::Assistant) {
+            self.remark("The run was interrupted here and goes on now.");
+        }
+    }
+
+    /// Why the work has to end before another reply.
+    pub(super) fn must_stop(&self) -> Option<Stop> {
+        if self.task.cancel.is_cancelled() {
+            return Some(Stop::Cancelled);
+        }
+        self.meter.exhausted().map(Stop::Budget)
+    }
+
+    /// Warns people and the model of limits that are near.
+    pub(super) async fn warn(&mut self) -> Result<(), SolveError> {
+        for text in self.meter.warnings() {
+            self.remark(&format!("Note: {text}. Finish the essential part first."));
+            self.task.recorder.record(RunEvent::BudgetWarned { text }).await?;
+        }
+        if self.meter.turns_left() == WIND_DOWN_TURNS {
+            self.remark(&format!(
+                "Note: you have {WIND_DOWN_TURNS} replies left, this one included. Bring the workspace into a state that \
+                 can be reviewed, run the most important check, and call `finish`; name what is left under `not_done`."
+            ));
+        }
+        Ok(())
+    }
+
+    /// Asks for a reply. A conversation that does not fit is made shorter once.
+    pub(super) async fn ask(&mut self) -> Result<Asked, SolveError> {
+        let mut shortened = false;
+        loop {
+            let request = ChatRequest {
+                messages: self.messages.clone(),
+                tools: self.specs.clone(),
+                max_output_tokens: self.task.max_output_tokens,
+                repo: Some(self.task.brief.repo.clone()),
+            };
+            let asked_at = Instant::now();
+            match self.task.model.complete(&request, self.stop).await {
+                Ok(reply) => {
+                    self.take(&reply, asked_at).await?;
+                    return Ok(Asked::Replied(reply));
+                }
+                Err(ModelError::Cancelled) => {
+                    return Ok(Asked::Ended(self.must_stop().unwrap_or(Stop::Cancelled)));
+                }
+                Err(ModelError::ContextOverflow(why)) => match context::shed(&mut self.messages) {
+                    Some(bytes) if !shortened => {
+                        shortened = true;
+                        let text = format!(
+                            "The conversation did not fit the model: {} of old tool output were dropped.",
+                            text::bytes_in_words(bytes as u64)
+                        );
+                        self.task.recorder.record(RunEvent::Noted { text }).await?;
+                    }
+                    _ => {
+                        let words = format!("the conversation does not fit the model's context window: {why}");
+                        return Ok(Asked::Ended(Stop::Stuck(words)));
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Counts, records and keeps a reply, before anything is done with it.
+    async fn take(&mut self, reply: &ChatReply, asked_at: Instant) -> Result<(), SolveError> {
+        self.meter.charge(reply);
+        let event = RunEvent::ModelReplied {
+            turn: self.meter.turns,
+            text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
+            reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
+            tools: reply
+                .tool_calls
+                .iter()
+                .take(MAX_CALLS)
+                .map(|call| call.name.clone())
+                .collect(),
+            usage: reply.usage,
+            cost_usd: reply.cost_usd,
+            took_ms: millis(asked_at),
+        };
+        self.task.recorder.record(event).await?;
+        let redactor = self.task.recorder.redactor();
+        self.messages.push(Message {
+            content: redactor.redact(&reply.content),
+            reasoning: redactor.redact(&reply.reasoning),
+            ..Message::from(reply)
+        });
+        self.checkpoint().await
+    }
+
+    /// A reply without a call: the model is asked to make one, but not for ever.
+    pub(super) fn answer_silence(&mut self, reply: &ChatReply) -> Option<Stop> {
+        if let Some(words) = self.watch.see_silence() {
+            return Some(Stop::Stuck(words));
+        }
+        self.remark(match reply.finish {
+            FinishReason::Length => CUT,
+            FinishReason::Filtered => {
+                "The server refused or filtered your reply. Go on in another way, or call `finish` with the status `refused`."
+            }
+            FinishReason::Stop | FinishReason::ToolCalls => {
+                "Your reply called no tool, so nothing was done. If the work is complete, call `finish`; otherwise go on \
+                 with the next tool call."
+            }
+        });
+        None
+    }
+
+    /// Runs the calls of a reply in order. Every call gets one output, whatever happens.
+    pub(super) async fn run_calls(&mut self, reply: &ChatReply) -> Result<Option<Stop>, SolveError> {
+        let mut end: Option<Stop> = None;
+        let (mut right, mut failed) = (0, 0);
+        for (at, call) in reply.tool_calls.iter().enumerate() {
+            let called_at = Instant::now();
+            let ran = match &end {
+                _ if at >= MAX_CALLS => Ran::skipped(format!("not run: at most {MAX_CALLS} calls of one reply are")),
+                Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
+                None => self.run_call(call, failed).await?,
+            };
+            right += usize::from(ran.was_right);
+            failed += usize::from(!ran.ok);
+            end = end.or(ran.end);
+            self.push_output(call, ran.output, ran.ok, called_at).await?;
+        }
+        let stuck = self.watch.see_turn(right).map(Stop::Stuck);
+        let end = end.or(stuck);
+        if end.is_none() && reply.finish == FinishReason::Length {
+            self.remark(CUT);
+        }
+        Ok(end)
+    }
+
+    async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {
+        let repeat = self.watch.see_call(call);
+        if repeat == Repeat::TooOften {
+            let words = format!("the model made the same call of `{}` three times in a row", call.name);
+            return Ok(Ran {
+                end: Some(Stop::Stuck(words)),
+                ..Ran::skipped("not run: the same call was made twice just before".to_owned())
+            });
+        }
+        let context = ToolContext {
+            sandbox: self.task.sandbox,
+            cancel: self.stop,
+        };
+        let mut ran = match self.task.tools.call(&context, call).await {
+            Ok(ToolOutput::Text(output)) => Ran::well(output),
+            Ok(ToolOutput::Plan(steps, output)) => {
+                self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
+                Ran::well(output)
+            }
+            Ok(ToolOutput::Finish(_)) if failed_before > 0 && self.meter.turns_left() > 0 => Ran {
+                ok: false,
+                ..Ran::well("not finished: another call of the same reply failed; look at that first".to_owned())
+            },
+            Ok(ToolOutput::Finish(finish)) => Ran {
+                end: Some(Stop::Finished(finish)),
+                ..Ran::well("The work is finished.".to_owned())
+            },
+            Err(ToolError::BadCall(problem)) => Ran::skipped(problem),
+            Err(ToolError::ForModel(problem)) => Ran {
+                ok: false,
+                ..Ran::well(problem)
+            },
+            Err(ToolError::Fatal(SandboxError::Cancelled)) => Ran {
+                end: Some(self.must_stop().unwrap_or(Stop::Cancelled)),
+                ..Ran::skipped("interrupted: the run was stopped".to_owned())
+            },
+            Err(ToolError::Fatal(broken)) => return Err(broken.into()),
+        };
+        if repeat == Repeat::Again && ran.end.is_none() {
+            ran.output.push_str(
+                "\n[You made exactly this call just before. Doing it again gives nothing new: read its output, change \
+                 the arguments or try something else. A third time ends the run.]",
+            );
+        }
+        Ok(ran)
+    }
+
+    async fn push_output(
+        &mut self,
+        call: &ToolCall,
+        output: String,
+        ok: bool,
+        called_at: Instant,
+    ) -> Result<(), SolveError> {
+        let clean = self.task.recorder.redactor().redact(&output);
+        let shown = text::cap_middle(&text::reveal(&clean), MAX_OUTPUT_BYTES);
+        let event = RunEvent::ToolCalled {
+            turn: self.meter.turns,
+            tool: text::cap_chars(&call.name, 100),
+            arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
+            output: text::cap_middle(&shown, MAX_EVENT_BYTES),
+            ok,
+            took_ms: millis(called_at),
+        };
+        self.messages.push(Message::tool(call.id.clone(), shown));
+        self.task.recorder.record(event).await?;
+        Ok(())
+    }
+
+    /// Stores everything that is needed to go on elsewhere.
+    pub(super) async fn checkpoint(&self) -> Result<(), SolveError> {
+        let body = serde_json::to_vec(&self.conversation())
+            .map_err(|error| crate::store::StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
+        let turn = i64::from(self.meter.turns);
+        Ok(self.task.recorder.checkpoint("conversation", turn, &body).await?)
+    }
+
+    fn conversation(&self) -> Checkpoint {
+        Checkpoint {
+            turn: self.meter.turns,
+            messages: self.messages.clone(),
+            tokens: self.meter.tokens,
+            cost_usd: self.meter.cost_usd,
+            spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// What is handed over at the end.
+    pub(super) fn solution(&self, stop: Stop) -> Solution {
+        let mut said = self
+            .messages
+            .iter()
+            .rev()
+            .filter(|message| message.role == Role::Assistant);
+        let last_words = said
+            .find(|message| !message.content.is_empty())
+            .map_or("", |message| &message.content);
+        Solution {
+            stop,
+            last_words: text::reveal(&text::cap_middle(last_words, MAX_LAST_WORDS_BYTES)),
+            conversation: self.conversation(),
+        }
+    }
+
+    /// Says something to the model. Behind other words of ours it is added to them, since some
+    /// chat templates want user and assistant to take turns.
+    fn remark(&mut self, words: &str) {
+        match self.messages.last_mut() {
+            Some(last) if last.role == Role::User => {
+                last.content.push_str("\n\n");
+                last.content.push_str(words);
+            }
+            _ => self.messages.push(Message::user(words)),
+        }
+    }
+}
+
+/// What the model is told when its output limit cut a reply.
+const CUT: &str = "Your last reply was cut off by the output limit. A tool call that was not complete has not been run. \
+                   Make the next reply shorter: write large files in several steps, with fewer calls at once.";
+
+/// How a call went.
+struct Ran {
+    output: String,
+    ok: bool,
+    /// Whether the call itself was right, even if what it asked for failed.
+    was_right: bool,
+    end: Option<Stop>,
+}
+
+impl Ran {
+    fn well(output: String) -> Self {
+        Self {
+            output,
+            ok: true,
+            was_right: true,
+            end: None,
+        }
+    }
+
+    /// Nothing was run.
+    fn skipped(output: String) -> Self {
+        Self {
+            output,
+            ok: false,
+            was_right: false,
+            end: None,
+        }
+    }
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

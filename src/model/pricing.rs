@@ -1,0 +1,134 @@
+//! What a call costs, and how many tokens a text has when the server does not say. Called by
+//! `client` and `stub`. Never guesses a price: without configured prices, money is unknown.
+
+use crate::config::ModelConfig;
+use crate::event::Usage;
+use crate::model::{ChatReply, ChatRequest, Message, ToolCall};
+
+/// US dollars for a million tokens, where the configuration gives them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Price {
+    per_million: Option<(f64, f64)>,
+}
+
+impl Price {
+    /// A model that costs nothing.
+    pub(super) const FREE: Self = Self {
+        per_million: Some((0.0, 0.0)),
+    };
+
+    /// Reads the two prices; they come together or not at all.
+    pub(super) fn of(config: &ModelConfig) -> anyhow::Result<Self> {
+        for (key, price) in [
+            ("input_usd_per_million", config.input_usd_per_million),
+            ("output_usd_per_million", config.output_usd_per_million),
+        ] {
+            if price.is_some_and(|price| !price.is_finite() || price < 0.0) {
+                anyhow::bail!("model.{key}: a price is a number of US dollars, 0 or more");
+            }
+        }
+        match (config.input_usd_per_million, config.output_usd_per_million) {
+            (Some(input), Some(output)) => Ok(Self {
+                per_million: Some((input, output)),
+            }),
+            (None, None) => Ok(Self { per_million: None }),
+            _ => anyhow::bail!(
+                "model: input_usd_per_million and output_usd_per_million are set together or not at all (a free model has 0 and 0)"
+            ),
+        }
+    }
+
+    /// Whether money can be counted.
+    pub(super) fn is_known(self) -> bool {
+        self.per_million.is_some()
+    }
+
+    /// Money for these tokens.
+    pub(super) fn cost(self, usage: &Usage) -> Option<f64> {
+        let (input, output) = self.per_million?;
+        Some((usage.input_tokens as f64 * input + usage.output_tokens as f64 * output) / 1e6)
+    }
+}
+
+/// Bytes that are counted as one token. Real tokenizers need about four bytes of English or code
+/// and three of Chinese for a token: with three, the count errs to the dear side.
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// What every message costs besides its text: role, separators.
+const TOKENS_PER_MESSAGE: u64 = 6;
+
+/// Cautious count of the tokens that a request makes the model read.
+pub(super) fn count_request(request: &ChatRequest) -> u64 {
+    let messages: u64 = request.messages.iter().map(count_message).sum();
+    let tools: u64 = request
+        .tools
+        .iter()
+        .map(|tool| count_bytes(tool.name.len() + tool.description.len() + tool.parameters.to_string().len()))
+        .sum();
+    messages + tools
+}
+
+/// Cautious count of the tokens that a reply made the model write.
+pub(super) fn count_reply(reply: &ChatReply) -> u64 {
+    count_bytes(reply.content.len() + reply.reasoning.len()) + count_calls(&reply.tool_calls)
+}
+
+/// Cautious count of a text of this many bytes.
+pub(super) fn count_bytes(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN)
+}
+
+fn count_message(message: &Message) -> u64 {
+    TOKENS_PER_MESSAGE + count_bytes(message.content.len()) + count_calls(&message.tool_calls)
+}
+
+fn count_calls(calls: &[ToolCall]) -> u64 {
+    calls
+        .iter()
+        .map(|call| TOKENS_PER_MESSAGE + count_bytes(call.name.len() + call.arguments.len()))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(input: Option<f64>, output: Option<f64>, expected: Option<f64>) {
+        let config = ModelConfig {
+            input_usd_per_million: input,
+            output_usd_per_million: output,
+            ..ModelConfig::default()
+        };
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 500_000,
+            reported: true,
+        };
+        assert_eq!(Price::of(&config).unwrap().cost(&usage), expected);
+    }
+
+    #[test]
+    fn money_is_counted_only_with_both_prices() {
+        check(Some(2.0), Some(10.0), Some(7.0));
+        check(Some(0.0), Some(0.0), Some(0.0));
+        check(None, None, None);
+    }
+
+    #[test]
+    fn half_a_price_or_a_wrong_one_is_an_error_with_the_key() {
+        for (input, output, words) in [
+            (Some(1.0), None, "set together"),
+            (Some(-1.0), Some(1.0), "model.input_usd_per_million"),
+            (Some(1.0), Some(f64::NAN), "model.output_usd_per_million"),
+        ] {
+            let config = ModelConfig {
+                input_usd_per_million: input,
+                output_usd_per_million: output,
+                ..ModelConfig::default()
+            };
+            let problem = Price::of(&config).unwrap_err().to_string();
+            assert!(problem.contains(words), "{problem}");
+        }
+    }
+}

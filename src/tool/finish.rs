@@ -1,0 +1,139 @@
+//! The tool `finish`: how the agent says that it is done, and what people read about the change.
+//! Never says anything about checks: those results come from the program.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::plan::one_line;
+use super::{Finish, Tool, ToolContext, ToolError, ToolOutput, arguments};
+use crate::model::ToolSpec;
+use crate::text;
+
+/// Most characters of a title; GitHub shows about 70 in lists.
+const MAX_TITLE_CHARS: usize = 120;
+
+/// Most bytes of each of the longer texts.
+const MAX_TEXT_BYTES: usize = 8 * 1024;
+
+/// Ends the run.
+pub(super) struct FinishTool;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// `done`: the change is made. `nothing_to_do`: nothing has to change. `refused`: it should not be done.
+    status: Status,
+    /// With `done`: title for the pull request, one line, in the repository's own convention.
+    #[serde(default)]
+    title: String,
+    /// With `done`: what changed and why, in short Markdown. Otherwise: the reason.
+    #[serde(alias = "reason", alias = "message")]
+    summary: String,
+    /// What a reviewer should look at closely; empty if nothing.
+    #[serde(default)]
+    risks: String,
+    /// What was asked for and is not done; empty if nothing.
+    #[serde(default)]
+    not_done: String,
+}
+
+#[derive(Deserialize, JsonSchema, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    #[serde(alias = "success", alias = "completed", alias = "complete")]
+    Done,
+    NothingToDo,
+    Refused,
+}
+
+#[async_trait]
+impl Tool for FinishTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "finish".to_owned(),
+            description:
+                "Ends the work. Call it when the change is made and checked, when nothing has to change, or when \
+                          the request should not be done. Write only what you really did and saw."
+                    .to_owned(),
+            parameters: arguments::schema::<Arguments>(),
+        }
+    }
+
+    async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
+        judge(arguments::fit("finish", arguments)?).map(ToolOutput::Finish)
+    }
+}
+
+fn judge(said: Arguments) -> Result<Finish, ToolError> {
+    let long = |said: &str| text::reveal(&text::cap(said.trim(), MAX_TEXT_BYTES));
+    let summary = long(&said.summary);
+    if summary.is_empty() {
+        return Err(ToolError::BadCall(
+            "finish: the summary is empty; say what changed, or why nothing did".to_owned(),
+        ));
+    }
+    match said.status {
+        Status::NothingToDo => Ok(Finish::NothingToDo { reason: summary }),
+        Status::Refused => Ok(Finish::Refused { reason: summary }),
+        Status::Done => {
+            let title = one_line(&said.title, MAX_TITLE_CHARS);
+            if title.is_empty() {
+                return Err(ToolError::BadCall(
+                    "finish: with status `done` a title for the pull request is needed".to_owned(),
+                ));
+            }
+            Ok(Finish::Done {
+                title,
+                summary,
+                risks: long(&said.risks),
+                not_done: long(&said.not_done),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(arguments: Value, expected: Result<Finish, &str>) {
+        let finish = arguments::fit("finish", arguments).and_then(judge);
+        match (finish, expected) {
+            (Ok(finish), Ok(expected)) => assert_eq!(finish, expected),
+            (Err(problem), Err(words)) => assert!(problem.to_string().contains(words), "{problem}"),
+            (finish, expected) => panic!("{finish:?}, and {expected:?} was expected"),
+        }
+    }
+
+    #[test]
+    fn every_way_to_end_needs_its_words() {
+        check(
+            json!({"status": "done", "title": "Count\nthe last word", "summary": " It did not. "}),
+            Ok(Finish::Done {
+                title: "Count the last word".to_owned(),
+                summary: "It did not.".to_owned(),
+                risks: String::new(),
+                not_done: String::new(),
+            }),
+        );
+        let reason = "It is right already".to_owned();
+        check(
+            json!({"status": "nothing_to_do", "summary": reason}),
+            Ok(Finish::NothingToDo { reason: reason.clone() }),
+        );
+        check(
+            json!({"status": "refused", "reason": reason}),
+            Ok(Finish::Refused { reason }),
+        );
+        check(json!({"status": "done", "summary": "x"}), Err("a title"));
+        check(
+            json!({"status": "done", "title": "x", "summary": " "}),
+            Err("the summary is empty"),
+        );
+        check(json!({"status": "maybe", "summary": "x"}), Err("unknown variant"));
+    }
+}

@@ -1,0 +1,132 @@
+//! The tool `run_command`: a shell line in the sandbox. Never judges the line: the sandbox is the
+//! boundary, not the text.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, relative};
+use crate::model::ToolSpec;
+use crate::sandbox::{Exec, ExecOutput, Exit};
+use crate::text;
+
+/// Most bytes of output shown: the head and, since errors stand at the end, twice as much tail.
+const MAX_OUTPUT_BYTES: usize = 16 * 1024;
+
+/// Longest time a command may ask for, in seconds. The sandbox and the run have limits too.
+const MAX_TIMEOUT_SECONDS: u64 = 1_800;
+
+/// Runs a command.
+pub(super) struct RunCommand;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Shell line, run in the workspace.
+    #[serde(alias = "cmd", alias = "script", alias = "code", alias = "input")]
+    command: String,
+    /// Folder to run it in, relative to the workspace; left out for its root.
+    #[serde(default, alias = "cwd", alias = "workdir", alias = "directory")]
+    folder: String,
+    /// Seconds until it is killed, up to 1800; left out for the usual limit.
+    #[serde(default, alias = "timeout")]
+    timeout_seconds: Option<u64>,
+}
+
+#[async_trait]
+impl Tool for RunCommand {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "run_command".to_owned(),
+            description:
+                "Runs a shell line in the sandbox and shows its exit code and output. There is no terminal and \
+                          no network unless the task says so. Everything it starts is killed when the line ends, so do \
+                          not start anything in the background."
+                    .to_owned(),
+            parameters: arguments::schema::<Arguments>(),
+        }
+    }
+
+    async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let wanted: Arguments = arguments::fit("run_command", arguments)?;
+        let line = wanted.command.replace("\r\n", "\n");
+        if line.trim().is_empty() || line.contains('\0') {
+            return Err(ToolError::BadCall(
+                "run_command: the command is empty or holds a NUL".to_owned(),
+            ));
+        }
+        let exec = Exec {
+            folder: relative(&wanted.folder),
+            timeout: wanted
+                .timeout_seconds
+                .map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS))),
+            ..Exec::shell(line)
+        };
+        let output = context.sandbox.exec(&exec, context.cancel).await?;
+        Ok(ToolOutput::Text(render(&output)))
+    }
+}
+
+fn render(output: &ExecOutput) -> String {
+    let how = match &output.exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
+        Exit::Limit(limit) => format!("killed: {limit}"),
+        Exit::Cancelled => "killed: the run was stopped".to_owned(),
+    };
+    let took = text::duration_in_words(output.took);
+    let shown = text::cap_middle(&text::reveal(&output.output), MAX_OUTPUT_BYTES);
+    // Blank lines at the ends go, the indentation of the first line stays.
+    let shown = match shown.trim_end().trim_start_matches('\n') {
+        "" => "[no output]",
+        shown => shown,
+    };
+    format!("[{how}, {took}]\n{shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(exit: Exit, output: &str, expected: &str) {
+        let output = ExecOutput {
+            exit,
+            output: output.to_owned(),
+            output_bytes: output.len() as u64,
+            took: Duration::from_millis(1_200),
+        };
+        assert_eq!(render(&output), expected);
+    }
+
+    #[test]
+    fn the_way_a_command_ended_stands_first() {
+        check(Exit::Code(0), "", "[exit code 0, 1.2 s]\n[no output]");
+        check(
+            Exit::Code(1),
+            "\n    indented\nend\n\n",
+            "[exit code 1, 1.2 s]\n    indented\nend",
+        );
+        check(Exit::Signal(9), "x", "[killed by signal 9, 1.2 s]\nx");
+        check(
+            Exit::Limit("timeout after 5 s".to_owned()),
+            "x",
+            "[killed: timeout after 5 s, 1.2 s]\nx",
+        );
+    }
+
+    #[test]
+    fn c4_output_is_capped_however_the_command_ended() {
+        let output = ExecOutput {
+            exit: Exit::Limit("timeout after 5 s".to_owned()),
+            output: format!("HEAD{}TAIL", "x".repeat(500_000)),
+            output_bytes: 41_000_000,
+            took: Duration::from_secs(5),
+        };
+        let shown = render(&output);
+        assert!(shown.len() < MAX_OUTPUT_BYTES + 200 && shown.contains("HEAD") && shown.ends_with("TAIL"));
+    }
+}

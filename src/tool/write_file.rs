@@ -1,0 +1,89 @@
+//! The tool `write_file`: makes a file or replaces one as a whole. Never changes the line ends of
+//! a file that is there already.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, read_bytes, relative, write_bytes};
+use crate::model::ToolSpec;
+use crate::text;
+
+/// As much of an old file is looked at to learn its line ends.
+const LOOK_BYTES: u64 = 64 * 1024;
+
+/// Writes a file.
+pub(super) struct WriteFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// File, relative to the workspace. Missing folders are made.
+    #[serde(alias = "file_path", alias = "file", alias = "filename")]
+    path: String,
+    /// The whole new content.
+    #[serde(alias = "contents", alias = "text", alias = "file_text")]
+    content: String,
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write_file".to_owned(),
+            description: "Makes a file, or replaces a whole one. To change a part of a file use edit_file.".to_owned(),
+            parameters: arguments::schema::<Arguments>(),
+        }
+    }
+
+    async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let file: Arguments = arguments::fit("write_file", arguments)?;
+        let path = relative(&file.path);
+        // A file that cannot be read is new, or the write says what is wrong with it.
+        let before = match read_bytes(context, &path, LOOK_BYTES).await {
+            Ok(before) => before.content,
+            Err(ToolError::Fatal(broken)) => return Err(broken.into()),
+            Err(_) => Vec::new(),
+        };
+        let content = in_line_ends_of(&before, &file.content);
+        let written = write_bytes(context, &path, content.as_bytes(), None).await?;
+        let verb = match written {
+            Written::Created => "Created",
+            Written::Replaced => "Replaced",
+        };
+        Ok(ToolOutput::Text(format!(
+            "{verb} {path}: {} lines, {}.",
+            content.lines().count(),
+            text::bytes_in_words(content.len() as u64)
+        )))
+    }
+}
+
+/// The content with CRLF where the old file had it almost everywhere and the new has it nowhere.
+fn in_line_ends_of(before: &[u8], content: &str) -> String {
+    let line_feeds = before.iter().filter(|byte| **byte == b'\n').count();
+    let with_cr = before.windows(2).filter(|pair| pair == b"\r\n").count();
+    if with_cr * 10 > line_feeds * 9 && !content.contains('\r') {
+        content.replace('\n', "\r\n")
+    } else {
+        content.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e25_line_ends_of_an_old_file_stay() {
+        for (before, content, expected) in [
+            (&b"a\r\nb\r\n"[..], "x\ny\n", "x\r\ny\r\n"),
+            (b"a\nb\r\n", "x\n", "x\n"),
+            (b"a\r\n", "x\r\ny\n", "x\r\ny\n"),
+            (b"", "x\n", "x\n"),
+        ] {
+            assert_eq!(in_line_ends_of(before, content), expected);
+        }
+    }
+}
