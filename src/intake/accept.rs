@@ -67,15 +67,8 @@ impl Verdict {
 /// When the database does not take it; GitHub may then deliver it again.
 pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result<Accepted, StoreError> {
     let intents = triage(delivery, rules);
-    let mut tx = store.begin().await?;
-    if tx.insert_delivery(&row(delivery, &intents)).await? == Inserted::Duplicate {
-        let outcome = "seen before".to_owned();
-        return Ok(Accepted {
-            verdict: Verdict::Duplicate,
-            outcome,
-            jobs: Vec::new(),
-        });
-    }
+    let is_ignored = intents.iter().all(|intent| matches!(intent, Intent::Ignore(_)));
+    let tx = store.begin().await?;
     let mut applying = Applying {
         tx,
         delivery,
@@ -87,15 +80,22 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
         mut tx, notes, jobs, ..
     } = applying;
     let outcome = crate::text::cap_chars(&notes.join("; "), 500);
-    tx.set_delivery_outcome(&delivery.guid, &outcome).await?;
+    // The delivery comes last, so that its row says what became of it. When it was seen before,
+    // the transaction is dropped and with it everything above.
+    if tx.insert_delivery(&row(delivery, &outcome, is_ignored)).await? == Inserted::Duplicate {
+        return Ok(Accepted {
+            verdict: Verdict::Duplicate,
+            outcome: "seen before".to_owned(),
+            jobs: Vec::new(),
+        });
+    }
     tx.commit().await?;
     Ok(Accepted { verdict, outcome, jobs })
 }
 
 /// The delivery as a row. The body is kept only when something is made of it: most of what
 /// GitHub sends concerns nobody here.
-fn row(delivery: &Delivery, intents: &[Intent]) -> DeliveryRow {
-    let ignored = intents.iter().all(|intent| matches!(intent, Intent::Ignore(_)));
+fn row(delivery: &Delivery, outcome: &str, is_ignored: bool) -> DeliveryRow {
     DeliveryRow {
         guid: delivery.guid.clone(),
         semantic_key: delivery.semantic_key(),
@@ -103,13 +103,13 @@ fn row(delivery: &Delivery, intents: &[Intent]) -> DeliveryRow {
         action: delivery.action.clone(),
         repo_id: delivery.repo.as_ref().map(|repo| repo.id),
         body_sha256: delivery.body_sha256.clone(),
-        body: if ignored {
+        body: if is_ignored {
             "{}".to_owned()
         } else {
             delivery.body.clone()
         },
         received_at: delivery.received_at,
-        outcome: String::new(),
+        outcome: outcome.to_owned(),
     }
 }
 

@@ -13,8 +13,8 @@ const MAX_COMMENT_BYTES: usize = 256 * 1024;
 /// More instructions are not handed to the model.
 const MAX_INSTRUCTIONS_BYTES: usize = 32 * 1024;
 
-/// A larger `budget` is a typing error.
-const MAX_BUDGET_CENTS: u64 = 1_000_000_00;
+/// A million dollars: a larger `budget` is a typing error.
+const MAX_BUDGET_CENTS: u64 = 100_000_000;
 
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,10 +249,10 @@ fn may_contain(comment: &str, token: &str) -> bool {
 }
 
 fn begins_line(comment: &str, at: usize) -> bool {
-    comment[..at]
-        .rsplit('\n')
-        .next()
-        .is_none_or(|before| before.bytes().all(|b| matches!(b, b' ' | b'\t' | b'\r')))
+    // From the back, and no further than the first visible character: there may be as many
+    // pieces of text in a line as it has characters.
+    let before = comment[..at].bytes().rev().find(|b| !matches!(b, b' ' | b'\t' | b'\r'));
+    before.is_none_or(|b| b == b'\n')
 }
 
 fn token_end(comment: &str, at: usize, token: &str) -> Option<usize> {

@@ -1,6 +1,5 @@
 //! Table `deliveries`: each incoming webhook call once, by GitHub's GUID and by what it means.
-//! Called by `intake` and by retention. Never changes a delivery but for the
-//! words about what became of it.
+//! Called by `intake` and by retention. Never updates a delivery.
 
 use chrono::{DateTime, Utc};
 
@@ -79,25 +78,6 @@ impl Tx {
             received_at: stored.received_at,
             outcome: stored.outcome,
         }))
-    }
-
-    /// Writes down what became of a delivery. False: there is no such delivery.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub async fn set_delivery_outcome(&mut self, guid: &str, outcome: &str) -> Result<bool, StoreError> {
-        let changed = on_db!(
-            self,
-            sqlx::query(
-                "UPDATE deliveries
-                 SET outcome = $2
-                 WHERE guid = $1"
-            )
-            .bind(without_nul(guid))
-            .bind(without_nul(outcome)),
-            execute
-        )?;
-        Ok(changed == 1)
     }
 
     /// The meanings seen so far from `first` to `last`, both included, in the database's order of

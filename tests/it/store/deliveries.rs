@@ -159,26 +159,6 @@ async fn a_repository_is_what_github_said_last() {
 }
 
 #[tokio::test]
-async fn what_became_of_a_delivery_is_written_down_later() {
-    each(async |store| {
-        let sent = delivery("g1", "k1", now());
-        let written = with(&store, async |tx| {
-            tx.insert_delivery(&sent).await?;
-            Ok((
-                tx.set_delivery_outcome("g1", "fix job 1").await?,
-                tx.set_delivery_outcome("g2", "fix job 2").await?,
-            ))
-        })
-        .await
-        .unwrap();
-        assert_eq!(written, (true, false));
-        let kept = with(&store, async |tx| tx.delivery("g1").await).await.unwrap().unwrap();
-        assert_eq!(kept.outcome, "fix job 1");
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn meanings_are_found_by_their_range() {
     each(async |store| {
         for (guid, key) in [
