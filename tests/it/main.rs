@@ -1,1 +1,3 @@
 //! Stories from outside: every test drives the program through its public doors.
+mod model;
+mod model_server;
