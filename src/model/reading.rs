@@ -164,7 +164,7 @@ mod tests {
 
     /// A stream of one tool call of about two kilobytes.
     fn stream() -> Vec<u8> {
-        let arguments = json!({"path": "a.rs", "content": "fn main() { /* é */ }\n".repeat(20)}).to_string();
+        let arguments = json!({"path": "a.rs", "content": "fn main() { /* é */ }\n".repeat(40)}).to_string();
         let mut stream = String::from(": hello\n\n");
         let pieces: Vec<char> = arguments.chars().collect();
         for (at, piece) in pieces.chunks(60).enumerate() {
