@@ -120,6 +120,8 @@ section! {
         output_kib: u64 = "1024",
         /// First of the 65,536 user ids that runs get when the service runs as root.
         uid_base: u32 = "2000000",
+        /// Program whose `sandbox-helper` command builds the sandbox; without it, this program.
+        helper: Option<PathBuf> = "",
     }
 }
 

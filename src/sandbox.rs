@@ -11,7 +11,27 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::SandboxConfig;
+use crate::config::{SandboxBackend, SandboxConfig};
+
+mod confine;
+mod export;
+mod files;
+mod folders;
+mod helper;
+mod identity;
+mod local;
+mod loopback;
+mod output;
+mod process;
+mod raw;
+mod remedy;
+mod root;
+mod spec;
+mod supervise;
+mod watch;
+
+/// The command line word under which `main` calls [`helper_main`].
+pub const HELPER_COMMAND: &str = helper::COMMAND;
 
 /// The working directory inside every sandbox.
 pub const WORKSPACE: &str = "/workspace";
@@ -311,18 +331,41 @@ pub async fn open(
     folders: SandboxFolders,
     slot: u16,
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
-    let _ = (config, folders, slot);
-    todo!("sandbox port")
+    let sandbox: Arc<dyn Sandbox> = match config.backend {
+        SandboxBackend::Local => Arc::new(local::open(config, folders, slot).await?),
+    };
+    Ok(sandbox)
 }
 
-/// Tries every layer on this machine without any run, for `doctor`.
+/// Tries every layer on this machine without any run, for `doctor`. Makes its folders in
+/// `scratch`, which the caller removes.
 pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDescription, SandboxError> {
-    let _ = (config, scratch);
-    todo!("sandbox port")
+    /// The last slot, which no run is given.
+    const PROBE_SLOT: u16 = u16::MAX;
+    let folders = SandboxFolders {
+        workspace: scratch.join("workspace"),
+        home: scratch.join("home"),
+        base_git: scratch.join("base.git"),
+        out: scratch.join("out"),
+    };
+    for folder in [&folders.workspace, &folders.base_git] {
+        tokio::fs::create_dir_all(folder)
+            .await
+            .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
+    }
+    let sandbox = open(config, folders, PROBE_SLOT).await?;
+    sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
+    Ok(sandbox.description())
+}
+
+/// Compilers of the user `home` belongs to that lie outside /usr: rustup's default toolchain, or
+/// the only one. For [`SandboxConfig`]'s `toolchains` where the configuration names none.
+pub fn detect_toolchains(home: &Path, rustup_home: Option<&Path>) -> Vec<PathBuf> {
+    folders::detect_toolchains(home, rustup_home)
 }
 
 /// Entry of the helper process that `main` dispatches to before anything else when the program is
-/// started as `forgehand sandbox-helper`. Single-threaded; never returns to normal start-up.
-pub fn helper_main() -> std::process::ExitCode {
-    todo!("sandbox port")
+/// started as `forgehand sandbox-helper STAGE`. Single-threaded; never returns to normal start-up.
+pub fn helper_main(stage: Option<&str>) -> std::process::ExitCode {
+    helper::run(stage)
 }

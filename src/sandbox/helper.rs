@@ -1,0 +1,168 @@
+//! The helper process: `sandbox-helper enter` makes the namespaces and starts `sandbox-helper
+//! inside` as their first process, which builds the walls and does the task. Started by `process`
+//! with an empty environment; everything it needs comes over the socket on standard input.
+//! Never outlives the service: the end of the socket ends everything.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+
+use super::spec::{Failure, Isolation, Report, Spec, Step, Task, send};
+use super::{confine, files, identity, raw, root, supervise};
+
+/// Name of the command that `main` dispatches here.
+pub(super) const COMMAND: &str = "sandbox-helper";
+
+/// First stage: leave the service's namespaces.
+pub(super) const ENTER: &str = "enter";
+
+/// Second stage: first process inside.
+pub(super) const INSIDE: &str = "inside";
+
+/// Namespaces that every sandbox has; an ordinary user needs a user namespace before.
+const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
+    .union(UnshareFlags::NEWPID)
+    .union(UnshareFlags::NEWNET)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS)
+    .union(UnshareFlags::NEWCGROUP);
+
+/// Does the stage; the exit code only says whether the helper itself worked.
+pub(super) fn run(stage: Option<&str>) -> ExitCode {
+    let mut socket = match std::io::stdin().as_fd().try_clone_to_owned() {
+        Ok(socket) => UnixStream::from(socket),
+        Err(_) => return ExitCode::FAILURE,
+    };
+    let done = match stage {
+        Some(ENTER) => enter(),
+        Some(INSIDE) => inside(&mut socket),
+        _ => Err(Failure::broken(
+            "the sandbox helper is started by the service, not by hand",
+        )),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            send(&mut socket, &failure.into_report());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn enter() -> Result<(), Failure> {
+    raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
+    rustix::process::setsid().step(|| "start a session".to_owned())?;
+    if rustix::process::geteuid().is_root() {
+        raw::unshare(NAMESPACES).step(|| "create namespaces as root".to_owned())?;
+    } else {
+        let map = identity::IdMap::of_this_process();
+        raw::unshare(NAMESPACES | UnshareFlags::NEWUSER).step(|| "create a user namespace".to_owned())?;
+        map.write()?;
+        keep_capabilities_on_exec()?;
+    }
+    let child = Command::new("/proc/self/exe")
+        .args([COMMAND, INSIDE])
+        .env_clear()
+        .stdin(Stdio::inherit())
+        .spawn()
+        .step(|| "start the first process of the sandbox".to_owned())?;
+    watch(Pid::from_child(&child))
+}
+
+/// A program that is started loses the capabilities of a user other than root, except the ambient
+/// ones. They reach no further than the user namespace just made.
+fn keep_capabilities_on_exec() -> Result<(), Failure> {
+    let own = rustix::thread::capabilities(None).step(|| "read capabilities".to_owned())?;
+    let sets = CapabilitySets {
+        inheritable: own.permitted,
+        ..own
+    };
+    rustix::thread::set_capabilities(None, sets).step(|| "keep capabilities".to_owned())?;
+    let bits = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
+    for capability in bits.filter(|capability| own.permitted.contains(*capability)) {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)
+            .step(|| "keep capabilities".to_owned())?;
+    }
+    Ok(())
+}
+
+/// Waits for the first process. When the service lets go of the socket, kills it; the kernel then
+/// kills everything else in its namespace before the wait returns.
+fn watch(first: Pid) -> Result<(), Failure> {
+    let handle = rustix::process::pidfd_open(first, PidfdFlags::empty()).step(|| "watch the sandbox".to_owned())?;
+    let stdin = std::io::stdin();
+    loop {
+        let mut fds = [
+            PollFd::new(&stdin, PollFlags::RDHUP),
+            PollFd::new(&handle, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error).step(|| "watch the sandbox".to_owned()),
+        }
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        if fds[0].revents().intersects(gone) {
+            let _ = rustix::process::kill_process(first, Signal::KILL);
+        }
+        if !fds[0].revents().is_empty() || !fds[1].revents().is_empty() {
+            let waited = rustix::process::waitpid(Some(first), WaitOptions::empty());
+            return waited.map(drop).step(|| "wait for the sandbox".to_owned());
+        }
+    }
+}
+
+/// Without mounts of its own the sandbox's user must pass through the machine's folders.
+fn reachable(view: &root::View) -> Result<(), Failure> {
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::read_dir(&view.workspace).map(drop).map_err(|error| {
+        let workspace = view.workspace.display();
+        Failure::broken(format!(
+            "user {user} cannot reach {workspace} ({error}); let others pass through the folders above it (chmod o+x)"
+        ))
+    })
+}
+
+fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
+    let die_with_parent = || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .step(|| "tie the sandbox to its parent".to_owned())
+    };
+    die_with_parent()?;
+    raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
+    // Alone in its namespace the process already has a session of its own; without, it needs one.
+    let _ = rustix::process::setsid();
+    let spec = Spec::receive(socket)?;
+    let view = match spec.isolation {
+        Isolation::Namespaces => {
+            root::build(&spec.folders, &spec.limits, spec.uid)?;
+            root::View::isolated(&spec.folders)
+        }
+        Isolation::None => root::View::plain(&spec.folders),
+    };
+    let mut walls = identity::drop_privileges(spec.uid, spec.isolation)?;
+    // A change of user clears the signal.
+    die_with_parent()?;
+    walls.extend(confine::restrict(&view, &spec.limits, spec.isolation)?);
+    let (layers, warnings) = walls.into_parts();
+    if spec.isolation == Isolation::None {
+        reachable(&view)?;
+    }
+    send(socket, &Report::Ready { layers, warnings });
+    match &spec.task {
+        Task::Probe => {}
+        Task::Files(request) => {
+            let reply = files::answer(&view.workspace, request);
+            send(socket, &Report::Files(reply));
+        }
+        Task::Command(command) => {
+            let report = supervise::run(socket, command, &view, &spec);
+            send(socket, &report);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The sandbox on this machine: each command gets fresh walls over the same folders. Called by
+//! the door. Never runs without isolation unless the administrator said so, and then says it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::process::{self, Ended, Stopped, Stops};
+use super::remedy::Facts;
+use super::root::View;
+use super::spec::{CommandTask, HostFolders, Isolation, Limits, Report, Spec, Task};
+use super::{
+    Exec, ExecOutput, Exit, FileReply, FileRequest, Program, Sandbox, SandboxDescription, SandboxError, SandboxFolders,
+    export, folders,
+};
+use crate::config::SandboxConfig;
+use crate::ids::CommitSha;
+
+/// Longest file operation; searches end themselves earlier.
+const FILES_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Longest export, which hashes the whole workspace.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Output kept of helpers that should say nothing.
+const QUIET_BYTES: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct LocalSandbox {
+    helper: PathBuf,
+    isolation: Isolation,
+    uid: Option<u32>,
+    folders: HostFolders,
+    out: PathBuf,
+    limits: Limits,
+    timeout: Duration,
+    output_bytes: usize,
+    description: SandboxDescription,
+    closing: CancellationToken,
+    running: TaskTracker,
+}
+
+pub(super) async fn open(
+    config: &SandboxConfig,
+    folders: SandboxFolders,
+    slot: u16,
+) -> Result<LocalSandbox, SandboxError> {
+    let uid = rustix::process::geteuid()
+        .is_root()
+        .then(|| config.uid_base.saturating_add(slot.into()));
+    let toolchains = config.toolchains.clone();
+    let prepared = tokio::task::spawn_blocking(move || folders::prepare(&folders, &toolchains, uid)).await;
+    let (folders, out) = prepared
+        .map_err(|error| SandboxError::Broken(error.to_string()))
+        .and_then(|prepared| prepared.map_err(SandboxError::Broken))?;
+    let mut sandbox = LocalSandbox {
+        helper: config.helper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+        isolation: Isolation::Namespaces,
+        uid,
+        folders,
+        out,
+        limits: Limits {
+            memory_mib: config.memory_mib,
+            max_processes: config.max_processes,
+            disk_mib: config.disk_mib,
+        },
+        timeout: config.command_timeout_seconds,
+        output_bytes: usize::try_from(config.output_kib.saturating_mul(1024)).unwrap_or(usize::MAX),
+        description: SandboxDescription {
+            backend: "local".to_owned(),
+            layers: Vec::new(),
+            warnings: Vec::new(),
+        },
+        closing: CancellationToken::new(),
+        running: TaskTracker::new(),
+    };
+    match sandbox.probe().await {
+        Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local => {
+            sandbox.isolation = Isolation::None;
+            sandbox.probe().await?;
+            sandbox
+                .description
+                .warnings
+                .insert(0, format!("NO ISOLATION: commands see this machine ({problem})"));
+        }
+        probed => probed?,
+    }
+    Ok(sandbox)
+}
+
+impl LocalSandbox {
+    /// Builds the walls once and remembers which stand.
+    async fn probe(&mut self) -> Result<(), SandboxError> {
+        let ended = self
+            .run(Task::Probe, PROBE_TIMEOUT, QUIET_BYTES, &CancellationToken::new(), None)
+            .await?;
+        for report in &ended.reports {
+            if let Report::Ready { layers, warnings } = report {
+                self.description.layers.clone_from(layers);
+                self.description.warnings.clone_from(warnings);
+                return Ok(());
+            }
+        }
+        Err(failure(&ended))
+    }
+
+    async fn run(
+        &self,
+        task: Task,
+        timeout: Duration,
+        keep_bytes: usize,
+        cancel: &CancellationToken,
+        out: Option<PathBuf>,
+    ) -> Result<Ended, SandboxError> {
+        let folders = HostFolders {
+            out,
+            ..self.folders.clone()
+        };
+        let spec = Spec {
+            isolation: self.isolation,
+            uid: self.uid,
+            folders,
+            limits: self.limits.clone(),
+            task,
+        };
+        let stops = Stops {
+            timeout,
+            cancel,
+            closing: &self.closing,
+        };
+        self.running
+            .track_future(process::run(&self.helper, &spec, keep_bytes, stops))
+            .await
+    }
+
+    /// Runs a command and judges how it ended.
+    async fn command(
+        &self,
+        task: CommandTask,
+        timeout: Duration,
+        cancel: &CancellationToken,
+        out: Option<PathBuf>,
+    ) -> Result<ExecOutput, SandboxError> {
+        let started = Instant::now();
+        let ended = self
+            .run(Task::Command(task), timeout, self.output_bytes, cancel, out)
+            .await?;
+        let exit = exit(&ended, timeout)?;
+        Ok(ExecOutput {
+            exit,
+            output_bytes: ended.output.total(),
+            output: ended.output.into_text(),
+            took: started.elapsed(),
+        })
+    }
+
+    fn view(&self, out: &Path) -> View {
+        let folders = HostFolders {
+            out: Some(out.to_path_buf()),
+            ..self.folders.clone()
+        };
+        match self.isolation {
+            Isolation::Namespaces => View::isolated(&folders),
+            Isolation::None => View::plain(&folders),
+        }
+    }
+}
+
+fn exit(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
+    match ended.stopped {
+        Some(Stopped::Timeout) => return Ok(Exit::Limit(format!("timeout after {} s", timeout.as_secs_f64()))),
+        Some(Stopped::Cancelled) => return Ok(Exit::Cancelled),
+        None => {}
+    }
+    match ended.reports.last() {
+        Some(Report::Exited(code)) => Ok(Exit::Code(*code)),
+        Some(Report::Signaled(signal)) => Ok(Exit::Signal(*signal)),
+        Some(Report::Limit(limit)) => Ok(Exit::Limit(limit.clone())),
+        _ => Err(failure(ended)),
+    }
+}
+
+/// Why a helper did not do its task.
+fn failure(ended: &Ended) -> SandboxError {
+    if ended.stopped == Some(Stopped::Cancelled) {
+        return SandboxError::Cancelled;
+    }
+    match ended.reports.last() {
+        Some(Report::Unavailable(problem)) => SandboxError::Unavailable {
+            problem: problem.clone(),
+            remedy: Facts::of_this_machine().remedy().to_owned(),
+        },
+        Some(Report::Broken(problem)) => SandboxError::Broken(problem.clone()),
+        _ => {
+            let status = ended
+                .status
+                .map_or_else(|| "no exit status".to_owned(), |status| status.to_string());
+            SandboxError::Broken(format!("the helper ended without a report ({status})"))
+        }
+    }
+}
+
+fn argv(program: &Program) -> Vec<String> {
+    match program {
+        Program::Argv(argv) => argv.clone(),
+        Program::Shell(line) => {
+            let shell = if Path::new("/bin/bash").exists() {
+                "/bin/bash"
+            } else {
+                "/bin/sh"
+            };
+            [shell, "-c", line].map(str::to_owned).to_vec()
+        }
+    }
+}
+
+#[async_trait]
+impl Sandbox for LocalSandbox {
+    fn description(&self) -> SandboxDescription {
+        self.description.clone()
+    }
+
+    async fn exec(&self, exec: &Exec, cancel: &CancellationToken) -> Result<ExecOutput, SandboxError> {
+        let task = CommandTask {
+            argv: argv(&exec.program),
+            folder: exec.folder.clone(),
+            environment: exec.environment.clone().into_iter().collect(),
+            stdin: base64::prelude::BASE64_STANDARD.encode(&exec.stdin),
+        };
+        self.command(task, exec.timeout.unwrap_or(self.timeout), cancel, None)
+            .await
+    }
+
+    async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
+        let task = Task::Files(request.clone());
+        let mut ended = self
+            .run(task, FILES_TIMEOUT, QUIET_BYTES, &CancellationToken::new(), None)
+            .await?;
+        match ended.reports.pop() {
+            Some(Report::Files(reply)) => Ok(reply),
+            Some(other) => {
+                ended.reports.push(other);
+                Err(failure(&ended))
+            }
+            None => Err(failure(&ended)),
+        }
+    }
+
+    async fn export(&self, base: &CommitSha, cancel: &CancellationToken) -> Result<Option<PathBuf>, SandboxError> {
+        let view = self.view(&self.out);
+        let inner_out = view.out.clone().unwrap_or_default();
+        let task = CommandTask {
+            argv: export::argv(&view.base_git, &inner_out, base),
+            folder: String::new(),
+            environment: Vec::new(),
+            stdin: String::new(),
+        };
+        let output = self
+            .command(task, EXPORT_TIMEOUT, cancel, Some(self.out.clone()))
+            .await?;
+        if output.exit == Exit::Cancelled {
+            return Err(SandboxError::Cancelled);
+        }
+        export::found(&output, &self.out)
+    }
+
+    async fn close(&self) {
+        self.closing.cancel();
+        self.running.close();
+        self.running.wait().await;
+    }
+}

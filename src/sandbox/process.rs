@@ -1,0 +1,167 @@
+//! One helper process from the service's side: start it, send the spec, gather output and
+//! reports, end it gently or by force. Called by `local`.
+//! Never returns while something of the sandbox may still run, and never buffers without bound.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+use super::SandboxError;
+use super::helper::{COMMAND, ENTER, INSIDE};
+use super::output::Output;
+use super::spec::{Isolation, Report, Spec, TERMINATE};
+
+/// How long a command may tidy up after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the kernel may take to kill everything once it was told to.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// Files of 16 MiB in base64 and listings in JSON are the largest reports.
+const MAX_REPORT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// When a helper is stopped from outside.
+pub(super) struct Stops<'s> {
+    pub(super) timeout: Duration,
+    pub(super) cancel: &'s CancellationToken,
+    pub(super) closing: &'s CancellationToken,
+}
+
+/// Why it was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    Timeout,
+    Cancelled,
+}
+
+/// What a helper left.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) reports: Vec<Report>,
+    pub(super) output: Output,
+    pub(super) stopped: Option<Stopped>,
+    pub(super) status: Option<ExitStatus>,
+}
+
+/// Runs a helper to its end.
+pub(super) async fn run(
+    helper: &Path,
+    spec: &Spec,
+    keep_bytes: usize,
+    stops: Stops<'_>,
+) -> Result<Ended, SandboxError> {
+    let message = spec.encode().map_err(SandboxError::Broken)?;
+    let (mut child, socket, output) = start(helper, spec.isolation)
+        .map_err(|error| SandboxError::Broken(format!("start {}: {error}", helper.display())))?;
+    let (reader, mut writer) = socket.into_split();
+    let stop = async {
+        tokio::select! {
+            () = tokio::time::sleep(stops.timeout) => Stopped::Timeout,
+            () = stops.cancel.cancelled() => Stopped::Cancelled,
+            () = stops.closing.cancelled() => Stopped::Cancelled,
+        }
+    };
+    tokio::pin!(stop);
+    let mut kept = Output::new(keep_bytes);
+    let mut reports = Vec::new();
+    let mut stopped = None;
+    {
+        let gather = async { tokio::join!(read_output(output, &mut kept), read_reports(reader, &mut reports)) };
+        let gather = gather.fuse();
+        tokio::pin!(gather);
+        tokio::select! {
+            // Helpers that fail before they read the spec close the socket; their report says why.
+            _ = writer.write_all(&message) => {}
+            why = &mut stop => stopped = Some(why),
+        }
+        if stopped.is_none() {
+            tokio::select! {
+                _ = &mut gather => {}
+                why = &mut stop => {
+                    stopped = Some(why);
+                    end_gently(&mut writer, &mut gather).await;
+                }
+            }
+        }
+        // Letting go of the socket makes the helper kill what is left.
+        drop(writer);
+        if !gather.is_terminated() && tokio::time::timeout(LAST_WAIT, &mut gather).await.is_err() {
+            let _ = child.start_kill();
+        }
+    }
+    let status = wait(&mut child).await;
+    Ok(Ended {
+        reports,
+        output: kept,
+        stopped,
+        status,
+    })
+}
+
+fn start(helper: &Path, isolation: Isolation) -> std::io::Result<(Child, UnixStream, pipe::Receiver)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    let (reader, writer) = std::io::pipe()?;
+    let stage = match isolation {
+        Isolation::Namespaces => ENTER,
+        Isolation::None => INSIDE,
+    };
+    ours.set_nonblocking(true)?;
+    let child = Command::new(helper)
+        .args([COMMAND, stage])
+        .env_clear()
+        .current_dir("/")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .kill_on_drop(true)
+        .spawn()?;
+    Ok((
+        child,
+        UnixStream::from_std(ours)?,
+        pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?,
+    ))
+}
+
+async fn end_gently(writer: &mut OwnedWriteHalf, gather: impl Future) {
+    if writer.write_all(&[TERMINATE]).await.is_ok() {
+        let _ = tokio::time::timeout(GRACE, gather).await;
+    }
+}
+
+/// Reads as fast as it comes and keeps a bounded part; the pipe slows down who writes faster.
+async fn read_output(mut pipe: pipe::Receiver, kept: &mut Output) {
+    let mut block = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = pipe.read(&mut block).await {
+        kept.push(&block[..length]);
+    }
+}
+
+async fn read_reports(reader: OwnedReadHalf, reports: &mut Vec<Report>) {
+    let mut bytes = Vec::new();
+    // A helper that is killed resets the connection; what came before counts.
+    let _ = reader.take(MAX_REPORT_BYTES).read_to_end(&mut bytes).await;
+    reports.extend(
+        bytes
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok()),
+    );
+}
+
+async fn wait(child: &mut Child) -> Option<ExitStatus> {
+    match tokio::time::timeout(LAST_WAIT, child.wait()).await {
+        Ok(status) => status.ok(),
+        Err(_) => {
+            let _ = child.start_kill();
+            tokio::time::timeout(LAST_WAIT, child.wait()).await.ok()?.ok()
+        }
+    }
+}
