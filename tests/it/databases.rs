@@ -121,7 +121,7 @@ impl Database {
     }
 
     /// Removes a database of PostgreSQL; a file goes with its folder.
-    async fn remove(self) {
+    pub async fn remove(self) {
         if let Place::Postgres { cluster, name } = self.place {
             in_cluster(&cluster, format!("DROP DATABASE {name} WITH (FORCE)")).await;
         }
