@@ -190,8 +190,9 @@ async fn plan_change(
             draft,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
-            push(job, &mut effects, &branch, None, import, &sha, message);
-            let text = body::pull(publisher, job, import, words, &result.checks, *number, events);
+            effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+            let footer = body::footer(publisher, job, import, events);
+            let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
                 base: base.clone(),
@@ -203,7 +204,7 @@ async fn plan_change(
             branch
         }
         Goal::ExistingPull { branch, head } => {
-            push(job, &mut effects, branch, Some(head), import, &sha, message);
+            effects.push(row(job, seq::PUSH, push(branch, Some(head), import, &sha, message)));
             details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
         }
@@ -240,7 +241,7 @@ async fn plan_kept_work(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
-    push(job, &mut effects, &branch, None, import, &sha, message);
+    effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
     settle(job, &mut effects, String::new());
     let reason = if result.last_words.is_empty() {
         why
@@ -271,23 +272,21 @@ async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std:
     }
 }
 
+/// The stored change as a commit on a branch, computed already.
 fn push(
-    job: &Job,
-    effects: &mut Vec<NewEffect>,
     branch: &BranchName,
     expect: Option<&CommitSha>,
     import: &Import,
     sha: &CommitSha,
     message: String,
-) {
-    let body = EffectBody::Push {
+) -> EffectBody {
+    EffectBody::Push {
         branch: branch.clone(),
         expect: expect.cloned(),
         parent: import.base.clone(),
         sha: sha.clone(),
         message,
-    };
-    effects.push(row(job, seq::PUSH, body));
+    }
 }
 
 fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {

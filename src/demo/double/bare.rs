@@ -151,14 +151,7 @@ impl GitPrograms {
         let from = from.to_string_lossy();
         self.run(
             repo,
-            &[
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                &from,
-                &refspec,
-            ],
+            &["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", &from, refspec],
             b"",
         )
         .await
