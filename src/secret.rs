@@ -102,48 +102,38 @@ const MARK: &str = "[redacted]";
 /// Live secrets shorter than this are not searched for: they would hit ordinary words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// At most this many live secrets are remembered; the oldest (expired tokens) are forgotten.
-const MAX_LIVE: usize = 512;
+/// At most this many passing secrets are remembered; the oldest (expired tokens) are forgotten.
+const MAX_PASSING: usize = 512;
 
-/// Replaces live secrets and credential-shaped text. Cheap to clone; all clones share the list.
+/// Replaces live secrets and credential-shaped text. Cheap to clone; all clones share the lists.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    live: Arc<RwLock<Vec<Vec<Secret>>>>,
+    /// Secrets of the configuration, known for as long as the process lives.
+    lasting: Arc<RwLock<Vec<Vec<Secret>>>>,
+    /// Tokens that end by themselves.
+    passing: Arc<RwLock<Vec<Vec<Secret>>>>,
 }
 
 impl Redactor {
-    /// Adds a live secret, with its base64, hex, URL-encoded and reversed forms.
+    /// Adds a secret that lasts, with its base64, hex, URL-encoded and reversed forms.
     pub fn add(&self, secret: &Secret) {
-        if secret.len() < MIN_SECRET_BYTES {
-            return;
-        }
-        let plain = secret.expose();
-        let base64 = base64::engine::general_purpose::STANDARD.encode(plain);
-        let forms = [
-            plain.to_owned(),
-            base64.trim_end_matches('=').to_owned(),
-            hex::encode(plain),
-            url::form_urlencoded::byte_serialize(plain.as_bytes()).collect(),
-            plain.chars().rev().collect(),
-        ];
-        let forms: Vec<Secret> = forms.into_iter().map(Secret::new).collect();
-        let mut live = self.live.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if live.iter().any(|known| known.first() == forms.first()) {
-            return;
-        }
-        if live.len() >= MAX_LIVE {
-            live.remove(0);
-        }
-        live.push(forms);
+        remember(&self.lasting, secret, usize::MAX);
+    }
+
+    /// Adds a token that ends by itself; after some hundred more it is forgotten.
+    pub fn add_passing(&self, secret: &Secret) {
+        remember(&self.passing, secret, MAX_PASSING);
     }
 
     /// The text without secrets.
     pub fn redact(&self, text: &str) -> String {
         let mut clean = SHAPES.replace_all(text, MARK).into_owned();
-        let live = self.live.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for secret in live.iter().flatten() {
-            if clean.contains(secret.expose()) {
-                clean = clean.replace(secret.expose(), MARK);
+        for list in [&self.lasting, &self.passing] {
+            let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for secret in live.iter().flatten() {
+                if clean.contains(secret.expose()) {
+                    clean = clean.replace(secret.expose(), MARK);
+                }
             }
         }
         clean
@@ -151,9 +141,35 @@ impl Redactor {
 
     /// Whether the text holds a live secret in any of its forms.
     pub fn finds_live(&self, text: &str) -> bool {
-        let live = self.live.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        live.iter().flatten().any(|secret| text.contains(secret.expose()))
+        [&self.lasting, &self.passing].into_iter().any(|list| {
+            let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            live.iter().flatten().any(|secret| text.contains(secret.expose()))
+        })
     }
+}
+
+fn remember(list: &RwLock<Vec<Vec<Secret>>>, secret: &Secret, at_most: usize) {
+    if secret.len() < MIN_SECRET_BYTES {
+        return;
+    }
+    let plain = secret.expose();
+    let base64 = base64::engine::general_purpose::STANDARD.encode(plain);
+    let forms = [
+        plain.to_owned(),
+        base64.trim_end_matches('=').to_owned(),
+        hex::encode(plain),
+        url::form_urlencoded::byte_serialize(plain.as_bytes()).collect(),
+        plain.chars().rev().collect(),
+    ];
+    let forms: Vec<Secret> = forms.into_iter().map(Secret::new).collect();
+    let mut live = list.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if live.iter().any(|known| known.first() == forms.first()) {
+        return;
+    }
+    if live.len() >= at_most {
+        live.remove(0);
+    }
+    live.push(forms);
 }
 
 impl fmt::Debug for Redactor {

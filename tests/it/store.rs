@@ -20,6 +20,7 @@ mod jobs;
 mod log;
 mod opening;
 mod recovery;
+mod settle;
 mod transitions;
 
 /// A lease that no test outlives.

@@ -1,3 +1,5 @@
+//! What the prompt looks like, and what strangers cannot do to it.
+
 use super::*;
 
 const FENCE: &str = "00112233445566778899aabbccddeeff";

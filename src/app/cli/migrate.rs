@@ -1,5 +1,5 @@
 //! `forgehand migrate`: brings the schema up to date, which `serve` also does at its start. Moving
-//! to another database is not built yet and says so.
+//! to another database is not built yet and says so. Never goes back to an older schema.
 
 use std::process::ExitCode;
 

@@ -1,3 +1,5 @@
+//! Tables of trees that may and may not come in.
+
 use super::*;
 
 #[track_caller]

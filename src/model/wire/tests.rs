@@ -1,3 +1,5 @@
+//! Tables of what servers send.
+
 use super::*;
 
 fn request() -> ChatRequest {

@@ -1,3 +1,5 @@
+//! Tables of edits.
+
 use super::*;
 
 fn edit(content: &[u8], old: &str, new: &str) -> Result<Edited, EditProblem> {

@@ -1,3 +1,5 @@
+//! Tables of repositories and the commands found for them.
+
 use super::*;
 
 /// Setup and test commands joined by ` | `, for files given as (path, text).
