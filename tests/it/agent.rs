@@ -265,6 +265,27 @@ async fn m01_calls_that_stay_wrong_end_the_run() {
 }
 
 #[tokio::test]
+async fn m01_of_very_many_calls_only_the_first_are_run() {
+    let bench = Bench::with(&[]).await;
+    let calls = (0..500).map(|at| ("glob", json!({"pattern": format!("{at}")}).to_string()));
+    let (solution, server) = bench.run(vec![Said::calls(calls).reply(), finish()]).await;
+    check_finished(&solution);
+    assert_eq!(bench.calls().len(), 32 + 1);
+    assert!(server.requests()[1].last().contains("first 32 calls"));
+}
+
+#[tokio::test]
+async fn m09_replies_without_words_or_calls_end_as_no_result() {
+    let bench = Bench::with(&[]).await;
+    let empty = || Said::text("").thinking("Hm.").reply();
+    let refused = Said::text("").ending("content_filter").reply();
+    let (solution, server) = bench.run(vec![empty(), refused, empty()]).await;
+    check_stuck(&solution, "without calling a tool");
+    assert_eq!(solution.last_words, "");
+    assert!(server.requests()[2].last().contains("refused or filtered"));
+}
+
+#[tokio::test]
 async fn l40_a_model_that_only_talks_is_asked_twice_and_then_stopped() {
     let bench = Bench::with(&[]).await;
     let (solution, server) = bench
