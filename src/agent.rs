@@ -72,8 +72,18 @@ pub struct Checkpoint {
     pub spent_ms: u64,
 }
 
+impl Checkpoint {
+    /// The same conversation with something more said to the model, for a run that goes on.
+    #[must_use]
+    pub fn with_remark(mut self, words: &str) -> Self {
+        self.messages.push(Message::user(words));
+        self
+    }
+}
+
 /// How the loop ended: values of one family.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// The agent called `finish`.
     Finished(Finish),
@@ -86,12 +96,14 @@ pub enum Stop {
 }
 
 /// What the agent leaves; the change itself is in the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solution {
     /// How it ended.
     pub stop: Stop,
     /// The last words of the model when it did not finish.
     pub last_words: String,
+    /// The conversation, so that it can go on when the change does not pass its checks.
+    pub conversation: Checkpoint,
 }
 
 /// Everything a run of the agent needs.

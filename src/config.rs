@@ -257,6 +257,22 @@ impl Config {
             .collect()
     }
 
+    /// Every secret that is set, for the redactor.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let github = &self.github;
+        [
+            &self.database.url,
+            &github.private_key,
+            &github.webhook_secret,
+            &github.webhook_secret_previous,
+            &self.model.api_key,
+        ]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
+    }
+
     /// The database address, with the default filled in.
     pub fn database_url(&self) -> Secret {
         match &self.database.url {

@@ -5,12 +5,26 @@
 //! and never puts a token into arguments, files or addresses.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::ids::{BranchName, CommitSha};
 use crate::secret::Secret;
+
+mod bundle;
+mod checkout;
+mod file;
+mod import;
+mod local;
+mod mirror;
+mod policy;
+mod push;
+mod remote;
+mod run;
+
+pub use local::LocalRepo;
 
 /// Why git did not do it, named by what the caller can do.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +64,8 @@ pub struct Remote {
 /// Host git.
 #[derive(Debug, Clone)]
 pub struct Git {
-    _todo: (),
+    program: Arc<Path>,
+    version: Arc<str>,
 }
 
 /// How one path changed.
@@ -116,12 +131,45 @@ pub struct Signature {
     pub at: DateTime<Utc>,
 }
 
-#[allow(unused_variables, clippy::todo)]
 impl Git {
     /// Finds git and checks its version.
     pub fn find() -> Result<Self, GitError> {
-        todo!()
+        let (program, version) = run::find()?;
+        Ok(Self {
+            program: program.into(),
+            version: version.into(),
+        })
     }
+    /// The version found, for `doctor`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Which git, for `doctor`.
+    pub fn describe(&self) -> String {
+        format!("git {} at {}", self.version, self.program.display())
+    }
+
+    /// The checkout that a folder of this machine lies in.
+    pub async fn open_local(&self, folder: &Path) -> Result<LocalRepo, GitError> {
+        local::open(self, folder).await
+    }
+
+    /// Puts a commit of an import on a new branch of a checkout and returns the branch's name.
+    pub async fn leave_branch(
+        &self,
+        repo: &LocalRepo,
+        import: &Import,
+        sha: &CommitSha,
+        wanted: &BranchName,
+    ) -> Result<BranchName, GitError> {
+        local::leave_branch(self, repo, import, sha, wanted).await
+    }
+
+    fn call(&self, fixed: &[&str]) -> run::Call<'_> {
+        run::Call::new(&self.program, fixed)
+    }
+
     /// Creates or refreshes the mirror under its lock: branches, tags, and the given extra
     /// refs (`refs/pull/7/head`). Partial (`blob:none`) where the remote offers it.
     pub async fn refresh_mirror(
@@ -131,11 +179,11 @@ impl Git {
         extra_refs: &[String],
         timeout: Duration,
     ) -> Result<(), GitError> {
-        todo!()
+        mirror::refresh(self, &absolute(mirror)?, remote, extra_refs, timeout).await
     }
     /// The commit of a ref in the mirror, for example `refs/heads/main`.
     pub async fn resolve(&self, mirror: &Path, full_ref: &str) -> Result<CommitSha, GitError> {
-        todo!()
+        mirror::resolve(self, &absolute(mirror)?, full_ref).await
     }
     /// A file's bytes at a commit, following symbolic links inside the tree; `None` when absent.
     pub async fn read_file(
@@ -146,14 +194,15 @@ impl Git {
         path: &str,
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>, GitError> {
-        todo!()
+        file::read(self, &absolute(mirror)?, remote, at, path, max_bytes).await
     }
     /// Paths of all files at a commit, at most `max`.
     pub async fn list_files(&self, mirror: &Path, at: &CommitSha, max: usize) -> Result<Vec<String>, GitError> {
-        todo!()
+        mirror::list_files(self, &absolute(mirror)?, at, max).await
     }
     /// Makes `base_git` (bare, depth 1, host-owned) and fills `workspace` with the files of the
-    /// commit and a throw-away `.git` whose HEAD is that commit on branch `branch_name`.
+    /// commit and a throw-away `.git` on a branch `work` at that commit. The `.git` borrows its
+    /// objects from where the sandbox sees `base_git`, so it works only in there.
     pub async fn check_out(
         &self,
         mirror: &Path,
@@ -162,7 +211,8 @@ impl Git {
         base_git: &Path,
         workspace: &Path,
     ) -> Result<(), GitError> {
-        todo!()
+        let (base_git, workspace) = (absolute(base_git)?, absolute(workspace)?);
+        checkout::check_out(self, &absolute(mirror)?, remote, at, &base_git, &workspace).await
     }
     /// Imports an untrusted bundle into the fresh bare repository `into`, checks it with fsck
     /// and the tree policy against `base`.
@@ -174,11 +224,12 @@ impl Git {
         into: &Path,
         policy: &TreePolicy,
     ) -> Result<Import, GitError> {
-        todo!()
+        let (base_git, into) = (absolute(base_git)?, absolute(into)?);
+        import::import(self, bundle, &base_git, base, &into, policy).await
     }
     /// The import's changes as a unified diff, at most `max_bytes`.
     pub async fn diff(&self, import: &Import, max_bytes: usize) -> Result<String, GitError> {
-        todo!()
+        import::diff(self, import, max_bytes).await
     }
     /// Rebuilds the import's tree as a commit of ours on `parent`. Deterministic.
     pub async fn commit(
@@ -188,7 +239,7 @@ impl Git {
         message: &str,
         by: &Signature,
     ) -> Result<CommitSha, GitError> {
-        todo!()
+        import::commit(self, import, parent, message, by).await
     }
     /// Pushes a commit of `repo` to a branch if the branch points to `expect` (nothing: does not
     /// exist). A repeat of a push that landed succeeds. Afterwards the remote's SHA equals `sha`.
@@ -200,10 +251,15 @@ impl Git {
         branch: &BranchName,
         expect: Option<&CommitSha>,
     ) -> Result<(), GitError> {
-        todo!()
+        push::push(self, &absolute(repo)?, remote, sha, branch, expect).await
     }
     /// Where a branch points on the remote.
     pub async fn remote_sha(&self, remote: &Remote, branch: &BranchName) -> Result<Option<CommitSha>, GitError> {
-        todo!()
+        self.ask(&remote::Target::parse(remote)?, branch).await
     }
+}
+
+/// Git runs at the root of the file system, where a relative path would mean something else.
+fn absolute(path: &Path) -> Result<PathBuf, GitError> {
+    std::path::absolute(path).map_err(|error| GitError::Failed(format!("{}: {error}", path.display())))
 }

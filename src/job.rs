@@ -223,6 +223,9 @@ pub struct Job {
     pub max_attempts: u32,
     /// How many leases ran out without an answer since the last progress.
     pub lost_leases: u32,
+    /// How often a person started the job again after its end. Part of the keys and positions of
+    /// effects, so that a new round does not find the effects of an earlier one.
+    pub round: u32,
     /// The fencing token of the last claim; grows with each.
     pub fence: i64,
     /// Who holds it.
@@ -317,6 +320,23 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<BranchName>,
     },
+}
+
+/// Why a job did not come to its end, named by what happens to it next.
+#[derive(Debug)]
+pub enum JobError {
+    /// Another attempt may work.
+    Retry(String),
+    /// Wait until then; costs no attempt.
+    Snooze(DateTime<Utc>, String),
+    /// No attempt will work.
+    Fail(String),
+    /// The job ends with this outcome right away.
+    End(Outcome),
+    /// The permission is gone: nothing may be written any more.
+    NoRight(String),
+    /// Another worker has the job, or may have: write nothing.
+    LeaseLost,
 }
 
 #[cfg(test)]

@@ -43,6 +43,21 @@ pub struct RepoConfig {
 }
 
 impl RepoConfig {
+    /// Keys that are set and that this version does not act on, so that the person is told.
+    pub fn not_built(&self) -> Vec<&'static str> {
+        let set = [
+            ("label", self.label.is_some()),
+            ("format", !self.format.is_empty()),
+            ("image", self.image.is_some()),
+            ("egress", !self.egress.is_empty()),
+            ("auto_ready", self.auto_ready),
+        ];
+        set.into_iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(|(key, _)| key)
+            .collect()
+    }
+
     /// Reads the file's text.
     ///
     /// # Errors
@@ -91,6 +106,14 @@ mod tests {
         assert_eq!(RepoConfig::parse("").unwrap(), RepoConfig::default());
         let config = RepoConfig::parse("test = [\"make check\"]\nmax_minutes = 5").unwrap();
         assert_eq!(config.test.unwrap(), ["make check"]);
+    }
+
+    #[test]
+    fn keys_without_effect_are_named() {
+        assert_eq!(
+            RepoConfig::parse("image = \"x\"\nbase = \"main\"").unwrap().not_built(),
+            ["image"]
+        );
     }
 
     #[test]

@@ -2,23 +2,61 @@
 //! program in `store/<table>.rs`, each statement written once. Called by `queue`, `recorder` and
 //! the flows. Never contains a decision that is not a guard of its own statement.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgPool, SqlitePool};
 
-use crate::effect::{Effect, EffectState, NewEffect};
-use crate::event::{Event, RunEvent};
 use crate::ids::{InstallationId, JobId, RepoId, RepoName, Subject};
-use crate::job::{Job, JobState, Lease, LeasedJob, NewJob, Outcome};
+use crate::job::JobState;
 use crate::secret::Secret;
 
+/// Runs one query on whichever database the transaction holds. The query is written once and
+/// expanded twice, so that each driver checks the types of what is bound and what comes back.
+/// `execute` gives the number of rows affected.
+macro_rules! on_db {
+    ($tx:expr, $query:expr, execute) => {
+        match $tx {
+            $crate::store::Tx::Sqlite(open) => $query.execute(&mut *open.tx).await.map(|done| done.rows_affected()),
+            $crate::store::Tx::Postgres(open) => $query.execute(&mut *open.tx).await.map(|done| done.rows_affected()),
+        }
+    };
+    ($tx:expr, $query:expr, $fetch:ident) => {
+        match $tx {
+            $crate::store::Tx::Sqlite(open) => $query.$fetch(&mut *open.tx).await,
+            $crate::store::Tx::Postgres(open) => $query.$fetch(&mut *open.tx).await,
+        }
+    };
+}
+
+mod cancel;
+mod checkpoints;
+mod claims;
+mod connect;
+mod deliveries;
+mod doorbell;
+mod effects;
+mod error;
+mod events;
+mod invariants;
+mod jobs;
+mod recovery;
+mod repositories;
+mod row;
+mod settle;
+mod transitions;
+
+pub use connect::{PostgresStore, SqliteStore};
+
 /// Why the database did not do it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database cannot be reached or is too busy; trying again may help.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// The database's address is not one we can use.
+    #[error("the address of the database is wrong: {0}")]
+    Address(String),
     /// The schema is newer than this program.
     #[error("the database was written by a newer version of Forgehand: {0}")]
     TooNew(String),
@@ -30,21 +68,28 @@ pub enum StoreError {
     LeaseLost(JobId),
 }
 
-/// The database.
-#[derive(Debug, Clone)]
+/// The database. Clones share their connections and their doorbell.
+#[derive(Clone)]
 pub enum Store {
     /// A file on this machine.
-    Sqlite(SqlitePool),
+    Sqlite(SqliteStore),
     /// A server.
-    Postgres(PgPool),
+    Postgres(PostgresStore),
 }
 
 /// A transaction. Dropped without `commit`, it changes nothing.
 pub enum Tx {
     /// On SQLite, begun with `BEGIN IMMEDIATE`.
-    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
+    Sqlite(OpenTx<sqlx::Sqlite>),
     /// On PostgreSQL.
-    Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
+    Postgres(OpenTx<sqlx::Postgres>),
+}
+
+/// The driver's transaction, and what is to happen when it is committed.
+pub struct OpenTx<Db: sqlx::Database> {
+    tx: sqlx::Transaction<'static, Db>,
+    bell: doorbell::Bell,
+    rings: bool,
 }
 
 /// What became of a delivery.
@@ -121,6 +166,8 @@ pub enum Recovery {
     Requeued(JobId),
     /// Given up: its lease was lost too often.
     Dead(JobId),
+    /// Somebody had asked to stop it before its worker was lost.
+    Cancelled(JobId),
 }
 
 /// What a request to cancel did.
@@ -143,220 +190,144 @@ pub struct Violation {
     pub detail: String,
 }
 
-#[allow(unused_variables, clippy::todo, missing_docs)]
 impl Store {
-    /// Opens a pool: `sqlite:PATH` (created, mode 0600) or `postgres://…` / `postgresql://…`.
+    /// Opens a pool: `sqlite:PATH` (created with its folder, mode 0600) or `postgres://…` /
+    /// `postgresql://…`. SQLite has one connection, because each transaction is a writer.
+    ///
+    /// # Errors
+    /// [`StoreError::Address`] when the address is not understood, [`StoreError::Unavailable`]
+    /// when nobody answers there. Neither repeats the address.
     pub async fn open(url: &Secret, max_connections: u32) -> Result<Self, StoreError> {
-        todo!()
+        connect::open(url, max_connections).await
     }
-    /// Brings the schema up to date.
+
+    /// Brings the schema up to date. Several processes may do so at the same time.
+    ///
+    /// # Errors
+    /// [`StoreError::TooNew`] when the database has migrations that this program does not know.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        todo!()
+        match self {
+            Store::Sqlite(store) => store.migrate().await,
+            Store::Postgres(store) => store.migrate().await,
+        }
     }
+
+    /// Begins a transaction; on SQLite it is the only one until it ends.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when no connection is free for some seconds.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
-        todo!()
+        match self {
+            Store::Sqlite(store) => store.begin().await.map(Tx::Sqlite),
+            Store::Postgres(store) => store.begin().await.map(Tx::Postgres),
+        }
     }
+
     /// `sqlite` or `postgres`.
     pub fn backend(&self) -> &'static str {
-        todo!()
+        match self {
+            Store::Sqlite(_) => "sqlite",
+            Store::Postgres(_) => "postgres",
+        }
     }
+
+    /// Closes all connections, also those of clones.
     pub async fn close(&self) {
-        todo!()
+        match self {
+            Store::Sqlite(store) => store.close().await,
+            Store::Postgres(store) => store.close().await,
+        }
     }
-    /// Rings when jobs may have become ready (PostgreSQL NOTIFY, in-process on SQLite). A hint only.
+
+    /// Returns when jobs may have become ready (PostgreSQL NOTIFY, in-process on SQLite), or
+    /// after `at_most`. A hint only: what another process did on SQLite does not ring here.
     pub async fn doorbell(&self, at_most: Duration) {
-        todo!()
+        match self {
+            Store::Sqlite(store) => store.bell().wait(at_most).await,
+            Store::Postgres(store) => {
+                store.listen();
+                store.bell().wait(at_most).await;
+            }
+        }
     }
+
+    /// Rings in this process, so that whoever waits at the doorbell looks again.
     pub fn ring(&self) {
-        todo!()
+        match self {
+            Store::Sqlite(store) => store.bell().ring(),
+            Store::Postgres(store) => store.bell().ring(),
+        }
     }
 }
 
-#[allow(unused_variables, clippy::todo, missing_docs)]
+impl fmt::Debug for Store {
+    /// Only the kind: connection options hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Store({})", self.backend())
+    }
+}
+
 impl Tx {
+    /// Makes everything durable, and rings the doorbell when jobs may have become ready.
+    ///
+    /// # Errors
+    /// After [`StoreError::Unavailable`] it is not known whether the transaction was committed.
     pub async fn commit(self) -> Result<(), StoreError> {
-        todo!()
+        match self {
+            Tx::Sqlite(open) => open.commit().await,
+            Tx::Postgres(open) => open.commit().await,
+        }
     }
-    /// The database's clock, UTC, microseconds. The judge of leases.
+
+    /// The database's clock, UTC: microseconds on PostgreSQL, milliseconds on SQLite. The judge
+    /// of leases.
+    ///
+    /// # Errors
+    /// Those of the database.
     pub async fn db_now(&mut self) -> Result<DateTime<Utc>, StoreError> {
-        todo!()
+        let now: DateTime<Utc> = match self {
+            Tx::Sqlite(open) => {
+                sqlx::query_scalar("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')")
+                    .fetch_one(&mut *open.tx)
+                    .await?
+            }
+            Tx::Postgres(open) => {
+                sqlx::query_scalar("SELECT CLOCK_TIMESTAMP()")
+                    .fetch_one(&mut *open.tx)
+                    .await?
+            }
+        };
+        Ok(now)
     }
 
-    // deliveries
-    pub async fn insert_delivery(&mut self, delivery: &DeliveryRow) -> Result<Inserted, StoreError> {
-        todo!()
+    /// Rings the doorbell with the commit: in this process, and in others on PostgreSQL.
+    async fn ring_on_commit(&mut self) -> Result<(), StoreError> {
+        match self {
+            Tx::Sqlite(open) => open.rings = true,
+            Tx::Postgres(open) if open.rings => {}
+            Tx::Postgres(open) => {
+                open.rings = true;
+                sqlx::query("NOTIFY forgehand_jobs").execute(&mut *open.tx).await?;
+            }
+        }
+        Ok(())
     }
-    pub async fn delivery(&mut self, guid: &str) -> Result<Option<DeliveryRow>, StoreError> {
-        todo!()
-    }
-    /// Deliveries received before `before` are removed, at most `limit`; returns how many.
-    pub async fn delete_deliveries(&mut self, before: DateTime<Utc>, limit: u32) -> Result<u64, StoreError> {
-        todo!()
+}
+
+impl<Db: sqlx::Database> OpenTx<Db> {
+    fn new(tx: sqlx::Transaction<'static, Db>, bell: &doorbell::Bell) -> Self {
+        Self {
+            tx,
+            bell: bell.clone(),
+            rings: false,
+        }
     }
 
-    // repositories
-    pub async fn repo(&mut self, id: RepoId) -> Result<Option<RepoRow>, StoreError> {
-        todo!()
-    }
-    pub async fn upsert_repo(&mut self, repo: &RepoRow) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// All repositories of an installation become inactive (uninstalled, suspended) or active.
-    pub async fn set_installation_active(
-        &mut self,
-        installation: InstallationId,
-        active: bool,
-    ) -> Result<(), StoreError> {
-        todo!()
-    }
-
-    // jobs
-    /// T1. `None` when a non-final job has the same dedupe key. Also writes the `queued` event.
-    pub async fn insert_job(&mut self, job: &NewJob, now: DateTime<Utc>) -> Result<Option<JobId>, StoreError> {
-        todo!()
-    }
-    pub async fn job(&mut self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        todo!()
-    }
-    pub async fn jobs(&mut self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
-        todo!()
-    }
-    /// Count by state, for metrics.
-    pub async fn job_counts(&mut self) -> Result<Vec<(JobState, u64)>, StoreError> {
-        todo!()
-    }
-    /// How many ready jobs go before this queued one.
-    pub async fn queue_position(&mut self, id: &JobId) -> Result<u64, StoreError> {
-        todo!()
-    }
-    /// T2. Takes the next ready job (queued, or publishing without a lease) whose lane is free.
-    pub async fn claim_job(&mut self, owner: &str, lease: Duration) -> Result<Option<LeasedJob>, StoreError> {
-        todo!()
-    }
-    /// T3. `LeaseLost` when the lease ended or belongs to another claim.
-    pub async fn heartbeat(&mut self, lease: &Lease, extend: Duration) -> Result<Heartbeat, StoreError> {
-        todo!()
-    }
-    /// The lease is in force right now, or `LeaseLost`. The guard of every other fenced write.
-    pub async fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// T4 and T13: back to the queue without counting the attempt. A publishing job stays publishing.
-    pub async fn snooze_job(&mut self, lease: &Lease, until: DateTime<Utc>, reason: &str) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// T9: another attempt after a pause, or dead when there are none left (returned).
-    pub async fn retry_job(
-        &mut self,
-        lease: &Lease,
-        run_at: DateTime<Utc>,
-        reason: &str,
-    ) -> Result<JobState, StoreError> {
-        todo!()
-    }
-    /// T7: leased → publishing with all effects, and the outcome to come. The lease stays.
-    pub async fn begin_publishing(
-        &mut self,
-        lease: &Lease,
-        outcome: &Outcome,
-        effects: &[NewEffect],
-    ) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// T8: → done (or cancelled, when `outcome` is `Stopped`). All effects must be final.
-    pub async fn finish_job(&mut self, lease: &Lease, outcome: &Outcome) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// T10: → dead with a reason; effects not sent are skipped.
-    pub async fn bury_job(&mut self, lease: &Lease, reason: &str) -> Result<(), StoreError> {
-        todo!()
-    }
-    /// T11.
-    pub async fn cancel_job(
-        &mut self,
-        id: &JobId,
-        reason: &str,
-        now: DateTime<Utc>,
-    ) -> Result<CancelResult, StoreError> {
-        todo!()
-    }
-    /// Cancels every non-final `fix` job of a subject; returns their ids.
-    pub async fn cancel_subject(
-        &mut self,
-        repo: RepoId,
-        subject: &Subject,
-        reason: &str,
-        now: DateTime<Utc>,
-    ) -> Result<Vec<JobId>, StoreError> {
-        todo!()
-    }
-    /// T12 for leases that ended; `max_lost` lost leases without progress make a job dead.
-    pub async fn recover_expired(&mut self, max_lost: u32, limit: u32) -> Result<Vec<Recovery>, StoreError> {
-        todo!()
-    }
-    /// T12 for all leases of an owner that is known to be gone, whenever they end.
-    pub async fn recover_owner(&mut self, owner: &str, max_lost: u32) -> Result<Vec<Recovery>, StoreError> {
-        todo!()
-    }
-    /// A final job is queued again by a person, with a fresh count of attempts. False: not final,
-    /// or another job of its lane key is active.
-    pub async fn requeue_job(&mut self, id: &JobId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        todo!()
-    }
-
-    // events
-    /// Appends under a lease (fence and token are checked) and returns the position.
-    pub async fn append_event(
-        &mut self,
-        lease: &Lease,
-        event: &RunEvent,
-        at: DateTime<Utc>,
-    ) -> Result<i64, StoreError> {
-        todo!()
-    }
-    /// Events after a position, in order, at most `limit`.
-    pub async fn events(&mut self, job: &JobId, after: i64, limit: u32) -> Result<Vec<Event>, StoreError> {
-        todo!()
-    }
-
-    // effects
-    /// Inserts early effects (reaction, status comment) of a leased job; those that exist stay.
-    pub async fn insert_effects(&mut self, lease: &Lease, effects: &[NewEffect]) -> Result<(), StoreError> {
-        todo!()
-    }
-    pub async fn effects(&mut self, job: &JobId) -> Result<Vec<Effect>, StoreError> {
-        todo!()
-    }
-    /// Moves an effect under a lease. `sending` sets `sent_at` to the database's clock and counts a try.
-    pub async fn move_effect(
-        &mut self,
-        lease: &Lease,
-        seq: i64,
-        state: EffectState,
-        remote_id: Option<&str>,
-        problem: Option<&str>,
-    ) -> Result<(), StoreError> {
-        todo!()
-    }
-
-    // checkpoints
-    /// Stores the latest value of one kind (`conversation`, `solution`, …) of a job.
-    pub async fn save_checkpoint(
-        &mut self,
-        lease: &Lease,
-        kind: &str,
-        seq: i64,
-        body: &[u8],
-    ) -> Result<(), StoreError> {
-        todo!()
-    }
-    pub async fn checkpoint(&mut self, job: &JobId, kind: &str) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
-        todo!()
-    }
-
-    // invariants
-    /// Every broken invariant of the job tables.
-    pub async fn violations(&mut self) -> Result<Vec<Violation>, StoreError> {
-        todo!()
+    async fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().await?;
+        if self.rings {
+            self.bell.ring();
+        }
+        Ok(())
     }
 }

@@ -48,7 +48,8 @@ pub enum ToolOutput {
 }
 
 /// How the agent says it ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The change is made; summary for the pull request.
     Done {

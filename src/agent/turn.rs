@@ -310,17 +310,20 @@ impl<'a> Progress<'a> {
 
     /// Stores everything that is needed to go on elsewhere.
     pub(super) async fn checkpoint(&self) -> Result<(), SolveError> {
-        let checkpoint = Checkpoint {
+        let body = serde_json::to_vec(&self.conversation())
+            .map_err(|error| crate::store::StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
+        let turn = i64::from(self.meter.turns);
+        Ok(self.task.recorder.checkpoint("conversation", turn, &body).await?)
+    }
+
+    fn conversation(&self) -> Checkpoint {
+        Checkpoint {
             turn: self.meter.turns,
             messages: self.messages.clone(),
             tokens: self.meter.tokens,
             cost_usd: self.meter.cost_usd,
             spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
-        };
-        let body = serde_json::to_vec(&checkpoint)
-            .map_err(|error| crate::store::StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
-        let turn = i64::from(self.meter.turns);
-        Ok(self.task.recorder.checkpoint("conversation", turn, &body).await?)
+        }
     }
 
     /// What is handed over at the end.
@@ -336,6 +339,7 @@ impl<'a> Progress<'a> {
         Solution {
             stop,
             last_words: text::reveal(&text::cap_middle(last_words, MAX_LAST_WORDS_BYTES)),
+            conversation: self.conversation(),
         }
     }
 

@@ -97,13 +97,14 @@ fn landlock_ruleset(view: &View, isolation: Isolation) -> Result<RestrictionStat
     if isolation == Isolation::None {
         ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
     }
+    let own_shared_memory = (isolation == Isolation::Namespaces).then_some("/dev/shm");
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
     ruleset
         .create()?
         .add_rules(path_beneath_rules(["/"], AccessFs::from_read(LANDLOCK)))?
         .add_rules(path_beneath_rules(view.writable(), everything))?
-        .add_rules(path_beneath_rules(["/dev/shm"], everything))?
+        .add_rules(path_beneath_rules(own_shared_memory, everything))?
         .add_rules(path_beneath_rules(devices, device))?
         .restrict_self()
 }

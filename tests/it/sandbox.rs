@@ -51,13 +51,23 @@ fn become_nobody() {
 }
 
 fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() {
-        tempfile::tempdir_in(memory)
-    } else {
-        tempfile::tempdir()
-    };
-    made.expect("a scratch folder")
+    let prefix = scratch_prefix(std::process::id());
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .tempdir_in(scratch_place())
+        .expect("a scratch folder")
+}
+
+/// Many small files are made quickly in memory.
+fn scratch_place() -> &'static Path {
+    [Path::new("/dev/shm"), Path::new("/tmp")]
+        .into_iter()
+        .find(|place| place.is_dir())
+        .expect("a place for files")
+}
+
+fn scratch_prefix(process: u32) -> String {
+    format!("forgehand-test-{process}-")
 }
 
 /// The program, copied when an ordinary user cannot reach the build folder.

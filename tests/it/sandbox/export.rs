@@ -42,7 +42,7 @@ impl Checkout {
         let bundle = self.export().await.expect("a bundle");
         let script = format!(
             "git init -q --bare fresh.git; cd fresh.git; echo {0}/base.git/objects > objects/info/alternates; \
-             git -c fetch.fsckObjects=true fetch -q {1} refs/heads/change:refs/heads/change; \
+             git -c fetch.fsckObjects=true fetch -q {1} refs/heads/export:refs/heads/change; \
              test $(git rev-list --count {2}..refs/heads/change) = 1; test $(git rev-parse change^) = {2}; \
              git diff-tree -r --raw --abbrev=4 {2} change | cut -d' ' -f2,5-; cd ..; rm -r fresh.git",
             self.run.folder.path().display(),

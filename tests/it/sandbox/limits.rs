@@ -126,6 +126,18 @@ fn nothing_outlives_a_killed_service() {
     service.kill().expect("kill -9");
     service.wait().expect("its end");
     soon("the end of the command", || !alive(&marker));
+    for entry in fs::read_dir(scratch_place())
+        .expect("the place of scratch folders")
+        .flatten()
+    {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&scratch_prefix(service.id()))
+        {
+            fs::remove_dir_all(entry.path()).expect("what the killed service left");
+        }
+    }
 }
 
 #[test]
@@ -151,7 +163,8 @@ fn a_memory_hog_is_stopped() {
         let mut config = config();
         config.memory_mib = 128;
         let run = Run::open_with(config, 7).await.expect("the sandbox opens");
-        let shared = "perl -e '$x = \"x\" x 70_000_000; for (1..4) { fork or sleep 1 } print \"shared\\n\"'";
+        let shared =
+            "perl -e '$x = \"x\" x 40_000_000; for (1..4) { fork or sleep(9), exit } sleep 1; print \"shared\\n\"'";
         assert_eq!(run.ok(shared).await, "shared\n", "pages that forks share count once");
         let output = run
             .sh("perl -e '$x .= \"x\" x 1_000_000 for 1..20_000; sleep 30'")

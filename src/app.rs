@@ -1,0 +1,394 @@
+//! Puts everything together: ports from the configuration, the roles of a process, and an orderly
+//! end. Called by the command line only. Never contains behaviour that a module above could hold.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::{Config, GitHubConfig, Origin};
+use crate::git::Git;
+use crate::github::{App as GitHubApp, GitHub};
+use crate::intake::Rules;
+use crate::publish::{MarkerKey, Publisher};
+use crate::queue::Queue;
+use crate::run::Ports;
+use crate::secret::{Redactor, Secret};
+use crate::store::Store;
+use crate::worker::{Worker, maintain};
+use crate::{model, web};
+
+pub mod cli;
+mod instance;
+mod logging;
+mod toolchain;
+
+pub use instance::Instance;
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ServiceRole {
+    /// Takes webhooks.
+    Receiver,
+    /// Works on jobs and publishes their results.
+    Worker,
+    /// Recovers and tidies.
+    Scheduler,
+}
+
+/// What the process knows of its surroundings. Read once, at the command line.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// This program, which sandboxes re-execute as their helper.
+    pub program: PathBuf,
+    /// The user's home folder, where toolchains are looked for.
+    pub home: Option<PathBuf>,
+    /// Where rustup keeps its toolchains, when not in the home folder.
+    pub rustup_home: Option<PathBuf>,
+}
+
+/// The service with its ports open.
+pub struct App {
+    config: Config,
+    surroundings: Surroundings,
+    store: Store,
+    clock: Clock,
+    redactor: Redactor,
+    stop: CancellationToken,
+}
+
+impl App {
+    /// Opens the state folder and the database, and brings the schema up to date.
+    ///
+    /// # Errors
+    /// With what is missing and what to do.
+    pub async fn build(mut config: Config, surroundings: Surroundings) -> anyhow::Result<Self> {
+        let state_dir = prepare_state_dir(&config.server.state_dir)?;
+        config.server.state_dir = state_dir;
+        complete_credentials(&mut config)?;
+        let redactor = Redactor::default();
+        for secret in config.secrets() {
+            redactor.add(&secret);
+        }
+        let store = Store::open(&config.database_url(), config.database.max_connections)
+            .await
+            .context("open the database")?;
+        store.migrate().await.context("bring the database up to date")?;
+        Ok(Self {
+            config,
+            surroundings,
+            store,
+            clock: Clock::System,
+            redactor,
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Stops [`App::serve`] gracefully when cancelled.
+    pub fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Runs the roles until the stop token is cancelled, then drains. `ready` is told the address
+    /// once the receiver listens (or at once without one).
+    ///
+    /// # Errors
+    /// When a role cannot start.
+    pub async fn serve(self, roles: &[ServiceRole], ready: impl FnOnce(Option<SocketAddr>)) -> anyhow::Result<()> {
+        let instance = Instance::claim(&self.config.server.state_dir).context("claim the state folder")?;
+        let queue = Queue::new(
+            self.store.clone(),
+            self.config.queue.clone(),
+            instance.owner().to_owned(),
+        );
+        if instance.is_only_one() {
+            let recovered = queue
+                .recover_own()
+                .await
+                .context("recover the jobs of the process before this one")?;
+            if !recovered.is_empty() {
+                tracing::warn!(
+                    jobs = recovered.len(),
+                    "an earlier process ended in the middle of jobs; they go on"
+                );
+            }
+        }
+        let mut tasks = tokio::task::JoinSet::new();
+        let address = if roles.contains(&ServiceRole::Receiver) {
+            Some(self.start_receiver(&mut tasks).await?)
+        } else {
+            None
+        };
+        if roles.contains(&ServiceRole::Worker) {
+            self.start_workers(&queue, &mut tasks).await?;
+        }
+        if roles.contains(&ServiceRole::Scheduler) {
+            let (store, state_dir, clock, stop) = (
+                self.store.clone(),
+                self.config.server.state_dir.clone(),
+                self.clock.clone(),
+                self.stop.clone(),
+            );
+            tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
+        }
+        ready(address);
+        self.stop.cancelled().await;
+        self.drain(&mut tasks).await;
+        self.store.close().await;
+        drop(instance);
+        Ok(())
+    }
+
+    /// Waits until every role has ended, at most as long as configured.
+    async fn drain(&self, tasks: &mut tokio::task::JoinSet<()>) {
+        tracing::info!(tasks = tasks.len(), "stopping; work in hand is handed back");
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.config.server.drain_seconds, all)
+            .await
+            .is_err()
+        {
+            tracing::warn!("not everything ended in time; leases of the rest run out by themselves");
+            tasks.shutdown().await;
+        }
+    }
+
+    async fn start_receiver(&self, tasks: &mut tokio::task::JoinSet<()>) -> anyhow::Result<SocketAddr> {
+        let listen = self.config.server.listen;
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("listen on {listen}"))?;
+        let address = listener.local_addr()?;
+        let rules = Rules::new(&self.config.github, &self.config.queue, self.bot_slug().await);
+        let github = &self.config.github;
+        let state = web::WebState {
+            store: self.store.clone(),
+            rules,
+            webhook_secrets: [&github.webhook_secret, &github.webhook_secret_previous]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+            clock: self.clock.clone(),
+            metrics: Some(logging::metrics()),
+            draining: self.stop.clone(),
+            setup: self.setup_page(address),
+        };
+        let stop = self.stop.clone();
+        tasks.spawn(async move {
+            if let Err(error) = web::serve(listener, web::router(state), stop).await {
+                tracing::error!(%error, "the receiver stopped");
+            }
+        });
+        tracing::info!(%address, "the receiver listens");
+        Ok(address)
+    }
+
+    /// The page that makes the App, while there is none. Its address is printed with a token.
+    fn setup_page(&self, address: SocketAddr) -> Option<web::Setup> {
+        if self.config.github.app_id.is_some() {
+            return None;
+        }
+        let mut server = self.config.server.clone();
+        server.listen = address;
+        let setup = web::Setup::new(&server, &self.config.github, self.clock.clone());
+        eprintln!("There is no GitHub App yet. Make one here: {}", setup.url().expose());
+        Some(setup)
+    }
+
+    /// The bot's slug, so that its own comments are known; without credentials there is none yet.
+    async fn bot_slug(&self) -> Option<String> {
+        let github = self.github().ok()?;
+        match github.app().await {
+            Ok(app) => Some(app.slug),
+            Err(error) => {
+                tracing::warn!(%error, "GitHub did not tell who we are; our own comments are known by the App id alone");
+                None
+            }
+        }
+    }
+
+    async fn start_workers(&self, queue: &Queue, tasks: &mut tokio::task::JoinSet<()>) -> anyhow::Result<()> {
+        let github = match self.github() {
+            Ok(github) => github,
+            Err(error) if self.config.github.app_id.is_none() => {
+                // The set-up page of the receiver is the way to get credentials.
+                tracing::warn!(
+                    "no GitHub App yet ({error}); jobs are not worked on until the service is started with one"
+                );
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let ports = self.ports()?;
+        let workers = self.config.queue.workers;
+        let (config, stop, queue) = (self.config.clone(), self.stop.clone(), queue.clone());
+        let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
+        tasks.spawn(async move {
+            // GitHub may be away at start-up; work begins when it answers.
+            let Some(app) = who_are_we(&github, &stop).await else {
+                return;
+            };
+            let publisher = Publisher {
+                store,
+                github,
+                app,
+                git: ports.git.clone(),
+                state_dir: config.server.state_dir.clone(),
+                marker: marker_key(&config.github),
+                command: config.github.command.clone(),
+                call_timeout: config.github.call_timeout_seconds,
+                list_lag: config.github.list_lag_seconds,
+                write_interval: config.github.write_interval_seconds,
+                clock,
+                redactor,
+            };
+            let worker = Worker {
+                queue,
+                ports,
+                publisher,
+                state_dir: config.server.state_dir,
+            };
+            let mut slots = tokio::task::JoinSet::new();
+            let (settler, until) = (worker.clone(), stop.clone());
+            slots.spawn(async move { settler.settle_ended(&until).await });
+            for _ in 0..workers {
+                let (worker, stop) = (worker.clone(), stop.clone());
+                slots.spawn(async move { worker.run(&stop).await });
+            }
+            while slots.join_next().await.is_some() {}
+        });
+        Ok(())
+    }
+
+    fn github(&self) -> anyhow::Result<GitHub> {
+        GitHub::new(&self.config.github, self.clock.clone(), self.redactor.clone())
+    }
+
+    /// What runs need, from the configuration.
+    ///
+    /// # Errors
+    /// When git or the model cannot be opened.
+    pub fn ports(&self) -> anyhow::Result<Ports> {
+        let mut sandbox = self.config.sandbox.clone();
+        toolchain::add(
+            &mut sandbox,
+            self.surroundings.home.as_deref(),
+            self.surroundings.rustup_home.as_deref(),
+        );
+        sandbox.helper.get_or_insert_with(|| self.surroundings.program.clone());
+        Ok(Ports {
+            git: Git::find()?,
+            model: model::open(&self.config.model, &self.redactor)?,
+            max_output_tokens: self.config.model.max_output_tokens,
+            sandbox,
+            budget: self.config.budget.clone(),
+            clock: self.clock.clone(),
+            redactor: self.redactor.clone(),
+        })
+    }
+}
+
+/// Credentials that the set-up page stored fill what the configuration leaves open.
+fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {
+    if config.github.app_id.is_some() {
+        return Ok(());
+    }
+    let Some(stored) = web::stored_app(&config.server.state_dir)? else {
+        return Ok(());
+    };
+    let origin = Origin::File(config.server.state_dir.join("credentials"));
+    for key in ["github.app_id", "github.private_key", "github.webhook_secret"] {
+        config.origins.insert(key.to_owned(), origin.clone());
+    }
+    config.github.app_id = stored.app_id;
+    config.github.private_key = config.github.private_key.take().or(stored.private_key);
+    config.github.webhook_secret = config.github.webhook_secret.take().or(stored.webhook_secret);
+    Ok(())
+}
+
+/// Asks GitHub who we are until it answers.
+async fn who_are_we(github: &GitHub, stop: &CancellationToken) -> Option<GitHubApp> {
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match github.app().await {
+            Ok(app) => return Some(app),
+            Err(error) => tracing::warn!(%error, "GitHub does not tell who we are; asking again in {pause:?}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return None,
+        }
+        pause = (pause * 2).min(Duration::from_secs(30));
+    }
+}
+
+/// All processes of a service share the App's key, so they agree on markers.
+fn marker_key(config: &GitHubConfig) -> MarkerKey {
+    let empty = Secret::default();
+    MarkerKey::from_secret(config.private_key.as_ref().unwrap_or(&empty))
+}
+
+/// Makes the state folder, private to the service, and returns its absolute path.
+fn prepare_state_dir(path: &Path) -> anyhow::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+    if !path.exists() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("make the folder {}", path.display()))?;
+    }
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("find the folder {}", path.display()))?;
+    let about = std::fs::metadata(&path)?;
+    if !about.is_dir() {
+        bail!("{} is not a folder; set server.state_dir to one", path.display());
+    }
+    if about.uid() != rustix::process::getuid().as_raw() {
+        bail!(
+            "{} belongs to another user; the service needs a state folder of its own",
+            path.display()
+        );
+    }
+    if about.permissions().mode() & 0o022 != 0 {
+        bail!("other users can write into {}; run `chmod 700` on it", path.display());
+    }
+    Ok(path)
+}
+
+/// Cancels a token on SIGTERM or SIGINT; a second signal ends the process at once.
+pub fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        let mut seen = 0;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            seen += 1;
+            if seen > 1 {
+                std::process::exit(130);
+            }
+            stop.cancel();
+        }
+    });
+    Ok(())
+}

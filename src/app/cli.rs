@@ -1,0 +1,177 @@
+//! The command line: one subcommand a file. The only place that reads the process environment.
+//! Never does work of its own; it parses, calls, prints and chooses the exit code.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::app::{App, Surroundings, logging};
+use crate::config::{Config, ConfigSources, load};
+
+mod completions;
+mod config;
+mod demo;
+mod doctor;
+mod jobs;
+mod migrate;
+mod recover;
+mod run;
+mod serve;
+mod show;
+
+/// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
+/// sandbox and opens a draft pull request.
+#[derive(Debug, Parser)]
+#[command(name = "forgehand", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done · 1 failed · 2 no result (see the text) · 64 wrong usage · 78 wrong configuration"
+)]
+struct Cli {
+    /// Configuration file [default: forgehand.toml in this folder, if there is one].
+    #[arg(long, short, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set one configuration key, for example `--set queue.workers=4`. May be repeated.
+    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service: receive webhooks, work on jobs, publish.
+    Serve(serve::Args),
+    /// Run only workers and maintenance, beside a service on the same database.
+    Worker(serve::WorkerArgs),
+    /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
+    Run(run::Args),
+    /// See the whole way from a label to a pull request, without a network or a key.
+    Demo(demo::Args),
+    /// List, show, cancel and retry jobs.
+    Jobs(jobs::Args),
+    /// Show and give back jobs whose worker is gone.
+    Recover(recover::Args),
+    /// Check the configuration and every port, and say what to mend.
+    Doctor(doctor::Args),
+    /// Bring the database up to date.
+    Migrate(migrate::Args),
+    /// Write a commented configuration file, or show the values in force.
+    Config(config::Args),
+    /// Print completions for a shell.
+    Completions(completions::Args),
+}
+
+/// Wrong usage, as in `sysexits.h`.
+const USAGE: u8 = 64;
+/// Wrong configuration, as in `sysexits.h`.
+const CONFIG: u8 = 78;
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(crate::sandbox::HELPER_COMMAND) {
+        return crate::sandbox::helper_main(arguments.next().as_deref());
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { USAGE } else { 0 };
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&anyhow::Error::from(error).context("start the runtime")),
+    };
+    match runtime.block_on(Box::pin(dispatch(cli))) {
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    let context = Context {
+        file: cli.config,
+        set: cli.set,
+    };
+    match cli.command {
+        Command::Serve(args) => serve::run(&context, args).await,
+        Command::Worker(args) => serve::run_worker(&context, args).await,
+        Command::Run(args) => run::run(&context, args).await,
+        Command::Demo(args) => demo::run(&context, args).await,
+        Command::Jobs(args) => jobs::run(&context, args).await,
+        Command::Recover(args) => recover::run(&context, args).await,
+        Command::Doctor(args) => doctor::run(&context, args).await,
+        Command::Migrate(args) => migrate::run(&context, args).await,
+        Command::Config(args) => config::run(&context, args),
+        Command::Completions(args) => completions::run(args, &mut Cli::command()),
+    }
+}
+
+/// One line for people; the cause below it.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("forgehand: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+    match error.downcast_ref::<crate::config::Problems>() {
+        Some(_) => ExitCode::from(CONFIG),
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Global flags.
+struct Context {
+    file: Option<PathBuf>,
+    set: Vec<String>,
+}
+
+impl Context {
+    /// Where the configuration comes from: the named file, else `FORGEHAND_CONFIG`, else
+    /// `forgehand.toml` here.
+    #[allow(clippy::disallowed_methods)] // the command line is where the environment is read
+    fn sources(&self) -> anyhow::Result<ConfigSources> {
+        let here = PathBuf::from("forgehand.toml");
+        let named = self
+            .file
+            .clone()
+            .or_else(|| std::env::var_os("FORGEHAND_CONFIG").map(PathBuf::from));
+        let file = named.or_else(|| here.exists().then_some(here));
+        let mut flags = Vec::new();
+        for pair in &self.set {
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or_else(|| anyhow::anyhow!("--set {pair}: it is written SECTION.KEY=VALUE"))?;
+            flags.push((key.trim().to_owned(), value.to_owned()));
+        }
+        Ok(ConfigSources {
+            file,
+            environment: std::env::vars().collect(),
+            flags,
+        })
+    }
+
+    /// The configuration in force, with logging started.
+    fn config(&self) -> anyhow::Result<Config> {
+        let config = load(&self.sources()?)?;
+        logging::start(&config.log);
+        Ok(config)
+    }
+
+    async fn app(&self) -> anyhow::Result<App> {
+        App::build(self.config()?, surroundings()?).await
+    }
+}
+
+/// What this process knows of the machine.
+#[allow(clippy::disallowed_methods)] // the command line is where the environment is read
+fn surroundings() -> anyhow::Result<Surroundings> {
+    use anyhow::Context as _;
+    Ok(Surroundings {
+        program: std::env::current_exe().context("find the path of this program")?,
+        home: std::env::var_os("HOME").map(PathBuf::from),
+        rustup_home: std::env::var_os("RUSTUP_HOME").map(PathBuf::from),
+    })
+}

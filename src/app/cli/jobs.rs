@@ -1,0 +1,167 @@
+//! `forgehand jobs`: list, show with events, cancel, retry. Never edits rows by itself; every
+//! change is a transition of the store.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use super::{Context, show};
+use crate::ids::JobId;
+use crate::job::{Job, JobState};
+use crate::store::{CancelResult, JobFilter};
+use crate::text;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List jobs, newest first.
+    List {
+        /// Only jobs in this state; may be repeated.
+        #[arg(long = "state", value_parser = parse_state)]
+        states: Vec<JobState>,
+        /// Most jobs shown.
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one job with its events and effects.
+    Show {
+        /// Its id.
+        id: JobId,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop a job.
+    Cancel {
+        /// Its id.
+        id: JobId,
+    },
+    /// Queue a job that ended once more.
+    Retry {
+        /// Its id.
+        id: JobId,
+    },
+}
+
+fn parse_state(text: &str) -> Result<JobState, String> {
+    text.parse().map_err(|_| {
+        let words: Vec<&str> = JobState::ALL.iter().map(|state| state.as_str()).collect();
+        format!("one of {}", words.join(", "))
+    })
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
+    let app = context.app().await?;
+    let mut tx = app.store().begin().await?;
+    match args.action {
+        Action::List { states, limit, json } => {
+            let jobs = tx
+                .jobs(&JobFilter {
+                    states,
+                    limit,
+                    ..JobFilter::default()
+                })
+                .await?;
+            if json {
+                show::json(&jobs)?;
+            } else if jobs.is_empty() {
+                println!("no jobs");
+            } else {
+                jobs.iter().for_each(print_line);
+            }
+        }
+        Action::Show { id, json } => show_one(&mut tx, &id, json).await?,
+        Action::Cancel { id } => {
+            let result = tx
+                .cancel_job(&id, "stopped at the command line", crate::clock::Clock::System.now())
+                .await?;
+            tx.commit().await?;
+            match result {
+                CancelResult::Cancelled => println!("job {id} is cancelled"),
+                CancelResult::Requested => println!("job {id} was asked to stop; its worker does so within seconds"),
+                CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
+            }
+        }
+        Action::Retry { id } => {
+            let queued = tx.requeue_job(&id, crate::clock::Clock::System.now()).await?;
+            tx.commit().await?;
+            if !queued {
+                bail!("job {id} cannot be queued again: it is not over, or another job does the same");
+            }
+            app.store().ring();
+            println!("job {id} is queued again");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_line(job: &Job) {
+    let reason = job
+        .reason
+        .as_deref()
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default();
+    println!(
+        "{}  {:10}  {:8}  {}  {}  {}",
+        job.id,
+        job.state,
+        job.kind,
+        show::time(job.created_at),
+        format_args!("{} {}", job.repo, job.subject),
+        text::cap_chars(reason, 60)
+    );
+}
+
+async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::Result<()> {
+    let job = tx.job(id).await?.with_context(|| format!("there is no job {id}"))?;
+    let events = tx.events(id, 0, 10_000).await?;
+    let effects = tx.effects(id).await?;
+    if json {
+        return show::json(&serde_json::json!({"job": job, "events": events, "effects": effects}));
+    }
+    print_line(&job);
+    println!(
+        "asked by {} · attempt {} of {} · fence {}",
+        job.request.actor.login, job.attempt, job.max_attempts, job.fence
+    );
+    if let Some(outcome) = &job.outcome {
+        println!("outcome: {}", serde_json::to_string(outcome)?);
+    }
+    println!("\nevents");
+    for event in events {
+        let body = serde_json::to_string(&event.body)?;
+        println!(
+            "{:5}  {}  {}",
+            event.seq,
+            show::time(event.at),
+            text::cap_chars(&text::plain_output(&body), 200)
+        );
+    }
+    println!("\neffects");
+    for effect in effects {
+        let remote = effect
+            .remote_id
+            .as_deref()
+            .or(effect.problem.as_deref())
+            .unwrap_or_default();
+        println!(
+            "{:5}  {:10}  {:15}  tries {}  {}",
+            effect.seq,
+            effect.state,
+            effect.body.kind(),
+            effect.tries,
+            text::cap_chars(remote, 120)
+        );
+    }
+    Ok(())
+}

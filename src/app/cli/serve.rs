@@ -1,0 +1,46 @@
+//! `forgehand serve` and `forgehand worker`. Never returns before the work in hand was handed back.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use super::Context;
+use crate::app::{ServiceRole, stop_on_signal};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Which roles this process has.
+    #[arg(long, value_delimiter = ',', default_value = "receiver,worker,scheduler")]
+    roles: Vec<ServiceRole>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct WorkerArgs {}
+
+pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
+    start(context, &args.roles).await
+}
+
+pub(super) async fn run_worker(context: &Context, _args: WorkerArgs) -> anyhow::Result<ExitCode> {
+    start(context, &[ServiceRole::Worker, ServiceRole::Scheduler]).await
+}
+
+async fn start(context: &Context, roles: &[ServiceRole]) -> anyhow::Result<ExitCode> {
+    let app = context.app().await?;
+    if app.config().sandbox.unsafe_local {
+        tracing::warn!("sandbox.unsafe_local is set: commands may run WITHOUT isolation on this machine");
+    }
+    let has_receiver = roles.contains(&ServiceRole::Receiver);
+    if has_receiver && app.config().github.webhook_secret.is_none() && app.config().github.app_id.is_some() {
+        bail!("github.webhook_secret is not set: webhooks could not be checked. Set it to the App's webhook secret");
+    }
+    stop_on_signal(app.stop_token())?;
+    app.serve(roles, |address| {
+        if let Some(address) = address {
+            // The first line of standard output tells scripts where the service listens.
+            println!("listening on http://{address}");
+        }
+    })
+    .await?;
+    Ok(ExitCode::SUCCESS)
+}

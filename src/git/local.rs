@@ -1,0 +1,138 @@
+//! A person's own checkout as base and as destination: found from any folder in it, read at its
+//! last commit, and given one new branch. Never touches its files, its index or a branch that
+//! exists, and never runs what its configuration names.
+
+use std::path::{Path, PathBuf};
+
+use super::{Git, GitError, Import};
+use crate::ids::{BranchName, CommitSha};
+
+/// A checkout on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalRepo {
+    /// Its folder.
+    pub root: PathBuf,
+    /// Where its objects and branches are; with several work trees, the one they share.
+    pub git_dir: PathBuf,
+    /// Its last commit.
+    pub head: CommitSha,
+}
+
+/// Finds the checkout that a folder lies in.
+pub(super) async fn open(git: &Git, folder: &Path) -> Result<LocalRepo, GitError> {
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| GitError::NotFound(format!("{}: {error}", folder.display())))?;
+    let root = folder
+        .ancestors()
+        .find(|ancestor| ancestor.join(".git").exists())
+        .ok_or_else(|| {
+            GitError::NotFound(format!(
+                "a repository at {} or above it; run `git init` there first",
+                folder.display()
+            ))
+        })?;
+    let own = git_folder(root)?;
+    let head = git
+        .call(&["rev-parse", "--verify", "--end-of-options"])
+        .git_dir(&own)
+        .arg("HEAD^{commit}")
+        .output()
+        .await?;
+    if head.code != Some(0) {
+        return Err(GitError::NotFound(format!(
+            "a commit in {}; commit something first",
+            root.display()
+        )));
+    }
+    let head = head
+        .line()
+        .parse()
+        .map_err(|error| GitError::Failed(format!("the last commit: {error}")))?;
+    Ok(LocalRepo {
+        root: root.to_owned(),
+        git_dir: shared_folder(&own)?,
+        head,
+    })
+}
+
+/// `.git` itself, or where it points to in a work tree or submodule.
+fn git_folder(root: &Path) -> Result<PathBuf, GitError> {
+    let dot_git = root.join(".git");
+    if dot_git.is_dir() {
+        return Ok(dot_git);
+    }
+    let text = read_small(&dot_git)?;
+    let target = text.strip_prefix("gitdir:").map(str::trim).unwrap_or_default();
+    let target = root.join(target);
+    target
+        .canonicalize()
+        .map_err(|error| GitError::NotFound(format!("{} names {}: {error}", dot_git.display(), target.display())))
+}
+
+/// The folder with objects and branches that a work tree's folder belongs to.
+fn shared_folder(own: &Path) -> Result<PathBuf, GitError> {
+    let common = own.join("commondir");
+    if !common.exists() {
+        return Ok(own.to_owned());
+    }
+    let target = own.join(read_small(&common)?.trim());
+    target
+        .canonicalize()
+        .map_err(|error| GitError::NotFound(format!("{}: {error}", target.display())))
+}
+
+fn read_small(file: &Path) -> Result<String, GitError> {
+    use std::io::Read as _;
+    let fail = |error: std::io::Error| GitError::NotFound(format!("{}: {error}", file.display()));
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .map_err(fail)?
+        .take(4096)
+        .read_to_string(&mut text)
+        .map_err(fail)?;
+    Ok(text)
+}
+
+/// Puts a commit of an import on a new branch of the checkout; the name gets a suffix when the
+/// branch exists. The objects were checked at the import, so their pack is written into place.
+pub(super) async fn leave_branch(
+    git: &Git,
+    repo: &LocalRepo,
+    import: &Import,
+    sha: &CommitSha,
+    wanted: &BranchName,
+) -> Result<BranchName, GitError> {
+    let branch = match exists(git, repo, wanted).await? {
+        false => wanted.clone(),
+        true => wanted.with_suffix(sha.short()),
+    };
+    git.call(&["pack-objects", "-q", "--revs", "--delta-base-offset"])
+        .arg(repo.git_dir.join("objects/pack/pack"))
+        .git_dir(&import.repo)
+        .stdin(format!("{sha}\n^{}\n", import.base))
+        .run()
+        .await?;
+    if !exists(git, repo, &branch).await? {
+        // The old value of a branch that must not exist is all zeros.
+        let nothing = "0".repeat(sha.as_str().len());
+        git.call(&["update-ref"])
+            .git_dir(&repo.git_dir)
+            .arg(branch.full_ref())
+            .arg(sha.as_str())
+            .arg(nothing)
+            .run()
+            .await?;
+    }
+    Ok(branch)
+}
+
+async fn exists(git: &Git, repo: &LocalRepo, branch: &BranchName) -> Result<bool, GitError> {
+    let found = git
+        .call(&["rev-parse", "--verify", "--quiet", "--end-of-options"])
+        .git_dir(&repo.git_dir)
+        .arg(branch.full_ref())
+        .output()
+        .await?;
+    Ok(found.code == Some(0))
+}

@@ -1,0 +1,208 @@
+//! Who we are: the App's signed statement about itself (a JWT, good for minutes) and installation
+//! tokens narrowed to one repository and the least permissions (good for an hour).
+//! Called by the door of this port. Never lets a token or the key into a log, an error or a file.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context as _;
+use chrono::{DateTime, TimeDelta, Utc};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::ids::{AppId, InstallationId, RepoId};
+use crate::secret::Secret;
+
+use super::client::{Answer, Call};
+use super::error::GitHubError;
+use super::{Access, RepoClient, Shared};
+
+/// GitHub's clock may be behind ours by this much.
+const JWT_BACKDATED: TimeDelta = TimeDelta::seconds(60);
+
+/// GitHub accepts ten minutes from its own clock; one is left for the difference of the clocks.
+const JWT_LIFE: TimeDelta = TimeDelta::minutes(9);
+
+/// A token is renewed this long before its end, so that what starts with it can finish with it.
+const RENEW_BEFORE_END: TimeDelta = TimeDelta::minutes(10);
+
+/// More cached tokens than this means that ended ones have piled up.
+const MAX_CACHED_TOKENS: usize = 1_000;
+
+/// The App's id and private key.
+pub(super) struct AppKey {
+    app: AppId,
+    key: EncodingKey,
+}
+
+#[derive(Serialize)]
+struct Claims {
+    iat: i64,
+    exp: i64,
+    iss: String,
+}
+
+impl AppKey {
+    /// Reads a PEM (PKCS#1 as GitHub hands out, or PKCS#8) and tries the key once.
+    pub(super) fn from_pem(app: AppId, pem: &Secret) -> anyhow::Result<Self> {
+        let key = EncodingKey::from_rsa_pem(pem.expose().trim().as_bytes())
+            .context("this is not an RSA private key in PEM form, as the App's settings page hands out")?;
+        let key = Self { app, key };
+        key.statement(DateTime::UNIX_EPOCH)
+            .context("this private key cannot sign: it is damaged or too short")?;
+        Ok(key)
+    }
+
+    fn statement(&self, now: DateTime<Utc>) -> Result<Secret, jsonwebtoken::errors::Error> {
+        let claims = Claims {
+            iat: (now - JWT_BACKDATED).timestamp(),
+            exp: (now + JWT_LIFE).timestamp(),
+            iss: self.app.to_string(),
+        };
+        jsonwebtoken::encode(&Header::new(Algorithm::RS256), &claims, &self.key).map(Secret::new)
+    }
+}
+
+/// What a token is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct TokenScope {
+    pub(super) installation: InstallationId,
+    pub(super) repo: RepoId,
+    pub(super) access: Access,
+}
+
+impl TokenScope {
+    /// The narrowest request that serves: one repository, no permission that is not used.
+    fn request(self) -> Call {
+        let permissions = match self.access {
+            Access::Read => {
+                json!({"metadata": "read", "contents": "read", "issues": "read", "pull_requests": "read"})
+            }
+            Access::Write => {
+                json!({"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write"})
+            }
+        };
+        let installation = self.installation.to_string();
+        Call::post(
+            &["app", "installations", &installation, "access_tokens"],
+            json!({"repository_ids": [self.repo], "permissions": permissions}),
+        )
+        .repeatable()
+    }
+}
+
+#[derive(Clone)]
+struct Token {
+    value: Secret,
+    ends_at: DateTime<Utc>,
+}
+
+/// Held while a token is minted, so that callers who need the same one wait for it.
+type Slot = Arc<tokio::sync::Mutex<Option<Token>>>;
+
+/// Minted tokens by what they are for.
+#[derive(Default)]
+pub(super) struct TokenCache {
+    slots: Mutex<HashMap<TokenScope, Slot>>,
+}
+
+impl TokenCache {
+    fn slot(&self, scope: TokenScope, now: DateTime<Utc>) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if slots.len() >= MAX_CACHED_TOKENS {
+            slots.retain(|_, slot| {
+                let free = slot.try_lock();
+                free.map_or(true, |token| token.as_ref().is_some_and(|token| token.ends_at > now))
+            });
+        }
+        Arc::clone(slots.entry(scope).or_default())
+    }
+
+    /// Forgets a token that was refused, unless a newer one took its place already.
+    pub(super) async fn forget(&self, scope: TokenScope, refused: &Secret) {
+        let slot = self.slot(scope, DateTime::UNIX_EPOCH);
+        let mut token = slot.lock().await;
+        if token.as_ref().is_some_and(|token| token.value == *refused) {
+            *token = None;
+        }
+    }
+
+    /// Takes the token out.
+    pub(super) async fn take(&self, scope: TokenScope) -> Option<Secret> {
+        let slot = self.slot(scope, DateTime::UNIX_EPOCH);
+        let token = slot.lock().await.take();
+        token.map(|token| token.value)
+    }
+}
+
+impl Shared {
+    /// A call in the App's own name.
+    pub(super) async fn as_app(&self, call: &Call) -> Result<Answer, GitHubError> {
+        let statement = self.key.statement(self.api.clock.now());
+        let statement = statement.map_err(|error| GitHubError::Unauthorized {
+            what: call.what(),
+            detail: format!("our private key does not sign: {error}"),
+        })?;
+        self.api.send(call, Some(&statement)).await
+    }
+
+    /// The token for this scope, minted or cached.
+    pub(super) async fn token(&self, scope: TokenScope) -> Result<Secret, GitHubError> {
+        #[derive(Deserialize)]
+        struct Minted {
+            token: Secret,
+            expires_at: DateTime<Utc>,
+        }
+        let now = self.api.clock.now();
+        let slot = self.tokens.slot(scope, now);
+        let mut cached = slot.lock().await;
+        if let Some(token) = &*cached
+            && token.ends_at - now > RENEW_BEFORE_END
+        {
+            return Ok(token.value.clone());
+        }
+        *cached = None;
+        let call = scope.request();
+        let minted: Minted = self.as_app(&call).await?.json(&call)?;
+        self.redactor.add(&minted.token);
+        *cached = Some(Token {
+            value: minted.token.clone(),
+            ends_at: minted.expires_at,
+        });
+        Ok(minted.token)
+    }
+}
+
+impl RepoClient {
+    /// A call with this client's token. A refused token is replaced once: it may have been
+    /// revoked or have ended early, and a refused call did nothing.
+    pub(super) async fn send(&self, call: &Call) -> Result<Answer, GitHubError> {
+        self.send_page(call, None).await
+    }
+
+    /// The same, to the address of a further page when there is one.
+    pub(super) async fn send_page(&self, call: &Call, page: Option<&url::Url>) -> Result<Answer, GitHubError> {
+        let token = self.shared.token(self.scope).await?;
+        match self.send_with(call, page, &token).await {
+            Err(GitHubError::Unauthorized { .. }) => {
+                self.shared.tokens.forget(self.scope, &token).await;
+                let token = self.shared.token(self.scope).await?;
+                self.send_with(call, page, &token).await
+            }
+            other => other,
+        }
+    }
+
+    async fn send_with(&self, call: &Call, page: Option<&url::Url>, token: &Secret) -> Result<Answer, GitHubError> {
+        let api = &self.shared.api;
+        if call.method == reqwest::Method::GET {
+            return match page {
+                Some(page) => api.send_to(call, page.clone(), Some(token)).await,
+                None => api.send(call, Some(token)).await,
+            };
+        }
+        let write = api.send(call, Some(token));
+        self.shared.turns.take(self.scope.installation, write).await
+    }
+}

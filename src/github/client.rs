@@ -1,0 +1,354 @@
+//! One HTTP call to GitHub: build, send, read a bounded answer, sort it. The client is built once
+//! and follows no redirect by itself, because a redirect would carry the token to another host.
+//! Called by the other files of this port. Never repeats a call that could have written something.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use reqwest::header::{ACCEPT, HeaderMap, LOCATION, USER_AGENT};
+use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::clock::Clock;
+use crate::config::GitHubConfig;
+use crate::ids::InstallationId;
+use crate::secret::{Redactor, Secret};
+
+use super::error::{self, GitHubError};
+
+/// No answer of the API is near this size; more is not ours to hold in memory.
+const MAX_ANSWER_BYTES: usize = 10 * 1024 * 1024;
+
+/// A connection that does not open within this time will not open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Servers close idle connections after a minute or so; a request sent into a closing connection
+/// has an unclear outcome, so ours are given up well before.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A renamed repository answers with one redirect; more than a few are a loop.
+const MAX_REDIRECTS: usize = 3;
+
+/// Calls that cannot have written anything are tried this often.
+const READ_TRIES: u32 = 3;
+
+/// Wait before the second try of a read; doubled before the third.
+const READ_BACKOFF: Duration = Duration::from_millis(250);
+
+/// The one place that builds an HTTP client for GitHub's side of the world.
+pub(crate) fn http_client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+        .timeout(timeout)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .build()
+}
+
+/// One call: method, path segments (encoded when sent), query, body.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    path: Vec<String>,
+    pub(super) query: Vec<(&'static str, String)>,
+    body: Option<Value>,
+    /// Whether a second call does no harm.
+    repeatable: bool,
+}
+
+impl Call {
+    fn new(method: Method, path: &[&str], body: Option<Value>) -> Self {
+        Self {
+            repeatable: method == Method::GET,
+            method,
+            path: path.iter().map(|&segment| segment.to_owned()).collect(),
+            query: Vec::new(),
+            body,
+        }
+    }
+
+    pub(super) fn get(path: &[&str]) -> Self {
+        Self::new(Method::GET, path, None)
+    }
+
+    pub(super) fn post(path: &[&str], body: Value) -> Self {
+        Self::new(Method::POST, path, Some(body))
+    }
+
+    pub(super) fn patch(path: &[&str], body: Value) -> Self {
+        Self::new(Method::PATCH, path, Some(body))
+    }
+
+    pub(super) fn delete(path: &[&str]) -> Self {
+        Self::new(Method::DELETE, path, None)
+    }
+
+    /// For a POST that makes nothing lasting, such as a token.
+    pub(super) fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// Method and path, for errors.
+    pub(super) fn what(&self) -> String {
+        format!("{} /{}", self.method, self.path.join("/"))
+    }
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body; one that does not parse says nothing about what happened.
+    pub(super) fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, GitHubError> {
+        serde_json::from_slice(&self.body).map_err(|error| GitHubError::Unclear {
+            what: call.what(),
+            detail: format!("the answer does not parse: {error}"),
+        })
+    }
+}
+
+/// The way to one API host.
+pub(super) struct Api {
+    http: reqwest::Client,
+    base: Url,
+    call_timeout: Duration,
+    pub(super) clock: Clock,
+    redactor: Redactor,
+}
+
+impl Api {
+    pub(super) fn new(config: &GitHubConfig, clock: Clock, redactor: Redactor) -> anyhow::Result<Self> {
+        let base = Url::parse(config.api_url.trim_end_matches('/'))
+            .with_context(|| format!("github.api_url {:?} is not an address", config.api_url))?;
+        ensure!(
+            matches!(base.scheme(), "http" | "https") && base.host().is_some() && base.query().is_none(),
+            "github.api_url {:?} is not an http(s) address without a query",
+            config.api_url
+        );
+        Ok(Self {
+            http: http_client(config.call_timeout_seconds).context("prepare TLS for GitHub")?,
+            base,
+            call_timeout: config.call_timeout_seconds,
+            clock,
+            redactor,
+        })
+    }
+
+    /// Performs the call within the configured time, all tries included.
+    pub(super) async fn send(&self, call: &Call, token: Option<&Secret>) -> Result<Answer, GitHubError> {
+        let url = self.url(call)?;
+        self.send_to(call, url, token).await
+    }
+
+    /// The same for an address that GitHub gave us, such as the next page. It must be on our host.
+    pub(super) async fn send_to(&self, call: &Call, url: Url, token: Option<&Secret>) -> Result<Answer, GitHubError> {
+        let deadline = Instant::now() + self.call_timeout;
+        let mut tries = 1;
+        loop {
+            let outcome = self.follow(call, url.clone(), token, deadline).await;
+            let unclear = matches!(
+                outcome,
+                Err(GitHubError::Unreachable { .. } | GitHubError::Unclear { .. })
+            );
+            let wait = READ_BACKOFF * tries;
+            if !unclear || !call.repeatable || tries == READ_TRIES || Instant::now() + wait >= deadline {
+                return outcome;
+            }
+            tracing::debug!(
+                call = call.what(),
+                tries,
+                "GitHub did not answer clearly to a read, trying again"
+            );
+            tokio::time::sleep(wait).await;
+            tries += 1;
+        }
+    }
+
+    /// Follows redirects of reads on the same host.
+    async fn follow(
+        &self,
+        call: &Call,
+        mut url: Url,
+        token: Option<&Secret>,
+        deadline: Instant,
+    ) -> Result<Answer, GitHubError> {
+        for _ in 0..=MAX_REDIRECTS {
+            let (status, answer) = self.once(call, url.clone(), token, deadline).await?;
+            if status.is_success() {
+                return Ok(answer);
+            }
+            if !status.is_redirection() {
+                let words = self.redactor.redact(&error::words(&answer.body));
+                return Err(error::classify(
+                    call.what(),
+                    status,
+                    &answer.headers,
+                    words,
+                    self.clock.now(),
+                ));
+            }
+            url = self.redirect(call, &url, &answer.headers)?;
+        }
+        Err(rejected(call, "it redirects in a circle"))
+    }
+
+    fn redirect(&self, call: &Call, from: &Url, headers: &HeaderMap) -> Result<Url, GitHubError> {
+        let target = headers
+            .get(LOCATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|text| from.join(text).ok())
+            .ok_or_else(|| rejected(call, "it redirects to nowhere"))?;
+        if call.method != Method::GET {
+            return Err(rejected(call, "it has moved; look up its new name"));
+        }
+        self.check_host(call, target)
+    }
+
+    /// A token goes to the configured host and nowhere else.
+    pub(super) fn check_host(&self, call: &Call, url: Url) -> Result<Url, GitHubError> {
+        if url.origin() == self.base.origin() {
+            Ok(url)
+        } else {
+            Err(rejected(call, "it points to another host"))
+        }
+    }
+
+    async fn once(
+        &self,
+        call: &Call,
+        url: Url,
+        token: Option<&Secret>,
+        deadline: Instant,
+    ) -> Result<(StatusCode, Answer), GitHubError> {
+        let mut request = self
+            .http
+            .request(call.method.clone(), url)
+            .timeout(deadline.saturating_duration_since(Instant::now()))
+            .header(ACCEPT, "application/vnd.github+json")
+            .header("x-github-api-version", "2022-11-28")
+            .header(USER_AGENT, concat!("forgehand/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = token {
+            request = request.bearer_auth(token.expose());
+        }
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        let mut response = request.send().await.map_err(|error| not_answered(call, error))?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| not_answered(call, error))? {
+            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(GitHubError::Unclear {
+                    what: call.what(),
+                    detail: format!("the answer is larger than {MAX_ANSWER_BYTES} bytes"),
+                });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let headers = std::mem::take(response.headers_mut());
+        Ok((response.status(), Answer { headers, body }))
+    }
+
+    fn url(&self, call: &Call) -> Result<Url, GitHubError> {
+        let mut path = self.base.path().trim_end_matches('/').to_owned();
+        for segment in &call.path {
+            // An address drops such segments, and the call would hit its parent.
+            if matches!(segment.as_str(), "" | "." | "..") {
+                return Err(rejected(call, "a part of the path is empty or only dots"));
+            }
+            path.push('/');
+            path.push_str(&encode_segment(segment));
+        }
+        let mut url = self.base.clone();
+        url.set_path(&path);
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        Ok(url)
+    }
+}
+
+/// Percent-encodes everything but the characters that mean only themselves in every address.
+fn encode_segment(segment: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(byte as char);
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+fn rejected(call: &Call, detail: &str) -> GitHubError {
+    GitHubError::Rejected {
+        what: call.what(),
+        detail: detail.to_owned(),
+    }
+}
+
+/// The address is left out: its query is noise, and an error must not carry more than it says.
+fn not_answered(call: &Call, error: reqwest::Error) -> GitHubError {
+    let before_sending = error.is_connect() || error.is_builder();
+    let timed_out = error.is_timeout();
+    let detail = format!("{:#}", anyhow::Error::new(error.without_url()));
+    if before_sending {
+        GitHubError::Unreachable { detail }
+    } else {
+        GitHubError::Unclear {
+            what: call.what(),
+            detail: if timed_out {
+                format!("no answer in time: {detail}")
+            } else {
+                detail
+            },
+        }
+    }
+}
+
+/// Writes of one installation go one after another with a pause between them, as GitHub asks of
+/// integrators; its secondary limits count them per installation.
+pub(super) struct WriteTurns {
+    interval: Duration,
+    turns: Mutex<HashMap<InstallationId, Turn>>,
+}
+
+/// Held while a write runs; inside is when the last one began or ended.
+pub(super) type Turn = Arc<tokio::sync::Mutex<Option<Instant>>>;
+
+impl WriteTurns {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            turns: Mutex::default(),
+        }
+    }
+
+    /// Waits for the turn, runs the write, and starts the pause.
+    pub(super) async fn take<F: Future>(&self, installation: InstallationId, write: F) -> F::Output {
+        let turn: Turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            Arc::clone(turns.entry(installation).or_default())
+        };
+        let mut last = turn.lock().await;
+        if let Some(last) = *last {
+            tokio::time::sleep_until(last + self.interval).await;
+        }
+        *last = Some(Instant::now()); // also when the caller gives up in the middle
+        let outcome = write.await;
+        *last = Some(Instant::now());
+        outcome
+    }
+}

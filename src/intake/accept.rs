@@ -1,0 +1,367 @@
+//! Makes a delivery durable: the delivery itself, and everything that triage made of it, in one
+//! transaction. Called by the webhook receiver, which answers 2xx only after `accept` returned.
+//! Never calls GitHub and never leaves half of a delivery behind.
+
+use chrono::{DateTime, Utc};
+
+use super::payload::{Delivery, Payload, Repo, deleted_key, label_key};
+use super::triage::{Intent, Rules, triage};
+use crate::ids::{InstallationId, JobId, RepoId, Subject};
+use crate::job::{Job, JobKind, JobState, NewJob, Trigger};
+use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError, Tx};
+
+/// Jobs that one cancelling delivery looks through: far more than one subject or one App ever
+/// has open at a time.
+const MAX_JOBS: u32 = 10_000;
+
+/// Removals of a label that are looked at to find one after its last coming.
+const MAX_REMOVALS: u32 = 1_000;
+
+/// States in which a job can still be stopped.
+const OPEN: [JobState; 4] = [
+    JobState::Queued,
+    JobState::Leased,
+    JobState::Waiting,
+    JobState::Publishing,
+];
+
+/// What became of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its kind, for the answer and for metrics.
+    pub verdict: Verdict,
+    /// In a few words, as stored with the delivery.
+    pub outcome: String,
+    /// The jobs that were inserted.
+    pub jobs: Vec<JobId>,
+}
+
+/// The kinds of outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was seen before; nothing was done.
+    Duplicate,
+    /// Nothing is made of it.
+    Ignored,
+    /// It speaks for an installation that we do not hold for its repository; nothing was done.
+    Refused,
+    /// It was acted upon.
+    Applied,
+}
+
+impl Verdict {
+    /// The word in answers and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Duplicate => "duplicate",
+            Verdict::Ignored => "ignored",
+            Verdict::Refused => "refused",
+            Verdict::Applied => "applied",
+        }
+    }
+}
+
+/// Stores a delivery with all that follows from it, or nothing.
+///
+/// # Errors
+/// When the database does not take it; GitHub may then deliver it again.
+pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result<Accepted, StoreError> {
+    let intents = triage(delivery, rules);
+    let is_ignored = intents.iter().all(|intent| matches!(intent, Intent::Ignore(_)));
+    let tx = store.begin().await?;
+    let mut applying = Applying {
+        tx,
+        delivery,
+        notes: Vec::new(),
+        jobs: Vec::new(),
+    };
+    let verdict = applying.all(intents).await?;
+    let Applying {
+        mut tx, notes, jobs, ..
+    } = applying;
+    let outcome = crate::text::cap_chars(&notes.join("; "), 500);
+    // The delivery comes last, so that its row says what became of it. When it was seen before,
+    // the transaction is dropped and with it everything above.
+    if tx.insert_delivery(&row(delivery, &outcome, is_ignored)).await? == Inserted::Duplicate {
+        return Ok(Accepted {
+            verdict: Verdict::Duplicate,
+            outcome: "seen before".to_owned(),
+            jobs: Vec::new(),
+        });
+    }
+    tx.commit().await?;
+    Ok(Accepted { verdict, outcome, jobs })
+}
+
+/// The delivery as a row. The body is kept only when something is made of it: most of what
+/// GitHub sends concerns nobody here.
+fn row(delivery: &Delivery, outcome: &str, is_ignored: bool) -> DeliveryRow {
+    DeliveryRow {
+        guid: delivery.guid.clone(),
+        semantic_key: delivery.semantic_key(),
+        event: delivery.event.clone(),
+        action: delivery.action.clone(),
+        repo_id: delivery.repo.as_ref().map(|repo| repo.id),
+        body_sha256: delivery.body_sha256.clone(),
+        body: if is_ignored {
+            "{}".to_owned()
+        } else {
+            delivery.body.clone()
+        },
+        received_at: delivery.received_at,
+        outcome: outcome.to_owned(),
+    }
+}
+
+/// A transaction in which the intents of one delivery are carried out.
+struct Applying<'a> {
+    tx: Tx,
+    delivery: &'a Delivery,
+    notes: Vec<String>,
+    jobs: Vec<JobId>,
+}
+
+impl Applying<'_> {
+    async fn all(&mut self, intents: Vec<Intent>) -> Result<Verdict, StoreError> {
+        let mut verdict = Verdict::Ignored;
+        for intent in intents {
+            let next = match self.forbidden(&intent).await? {
+                Some(why) => {
+                    self.notes.push(why);
+                    Verdict::Refused
+                }
+                None => self.one(intent).await?,
+            };
+            // One thing done is worth more in the summary than another left undone.
+            if verdict != Verdict::Applied {
+                verdict = next;
+            }
+        }
+        Ok(verdict)
+    }
+
+    /// W12: only the installation that holds a repository may have work started or stopped there.
+    /// A repository seen for the first time, and one whose installation ended, is taken over.
+    async fn forbidden(&mut self, intent: &Intent) -> Result<Option<String>, StoreError> {
+        if !matches!(
+            intent,
+            Intent::Start(_)
+                | Intent::Join(_)
+                | Intent::CancelSubject { .. }
+                | Intent::CancelTrigger { .. }
+                | Intent::RepoRenamed(_)
+        ) {
+            return Ok(None);
+        }
+        let (Some(repo), Some(installation)) = (&self.delivery.repo, self.delivery.installation) else {
+            return Ok(Some("no repository or installation is named".to_owned()));
+        };
+        let Some(held) = self.tx.repo(repo.id).await? else {
+            self.hold(repo, installation).await?;
+            return Ok(None);
+        };
+        match (held.installation == installation, held.active) {
+            (true, true) => Ok(None),
+            (true, false) => Ok(Some("the App is not installed on this repository any more".to_owned())),
+            (false, false) => {
+                self.hold(repo, installation).await?;
+                Ok(None)
+            }
+            (false, true) => {
+                tracing::warn!(
+                    target: "forgehand::security",
+                    guid = %self.delivery.guid, repo = %repo.id, %installation, held = %held.installation,
+                    "a signed delivery speaks for an installation that does not hold the repository; nothing was done"
+                );
+                Ok(Some(format!(
+                    "installation {installation} does not hold the repository"
+                )))
+            }
+        }
+    }
+
+    async fn one(&mut self, intent: Intent) -> Result<Verdict, StoreError> {
+        match intent {
+            Intent::Start(job) => self.start(&job).await,
+            Intent::Join(job) => match self.queued_fix(job.repo_id, &job.subject).await? {
+                Some(id) => Ok(self.note(Verdict::Applied, format!("joins job {id}"))),
+                None => self.start(&job).await,
+            },
+            Intent::CancelSubject { repo, subject, reason } => {
+                let stopped = self.tx.cancel_subject(repo, &subject, reason, self.now()).await?;
+                Ok(self.note(Verdict::Applied, format!("{reason}: {} job(s) stopped", stopped.len())))
+            }
+            Intent::CancelTrigger {
+                repo,
+                subject,
+                trigger,
+                reason,
+            } => self.cancel_trigger(repo, subject, &trigger, reason).await,
+            Intent::RepoHeld { repo, installation } => {
+                self.hold(&repo, installation).await?;
+                Ok(self.note(Verdict::Applied, format!("repository {} is held", repo.id)))
+            }
+            Intent::RepoMoved { repo, installation } => {
+                self.hold(&repo, installation).await?;
+                self.cancel_where("the repository was transferred", |job| job.repo_id == repo.id)
+                    .await
+            }
+            Intent::RepoRenamed(repo) => {
+                let installation = self.delivery.installation.unwrap_or(InstallationId(0));
+                self.hold(&repo, installation).await?;
+                Ok(self.note(Verdict::Applied, format!("repository {} is now {}", repo.id, repo.name)))
+            }
+            Intent::RepoGone {
+                repo,
+                installation,
+                reason,
+            } => self.let_go(repo, installation, reason).await,
+            Intent::InstallationResumed(installation) => {
+                self.tx.set_installation_active(installation, true).await?;
+                Ok(self.note(Verdict::Applied, format!("installation {installation} works again")))
+            }
+            Intent::InstallationEnded { installation, reason } => {
+                self.tx.set_installation_active(installation, false).await?;
+                self.cancel_where(reason, |job| job.installation == installation).await
+            }
+            Intent::Ignore(reason) => Ok(self.note(Verdict::Ignored, reason.to_owned())),
+        }
+    }
+
+    async fn start(&mut self, job: &NewJob) -> Result<Verdict, StoreError> {
+        if let Some(reason) = self.withdrawn(job).await? {
+            return Ok(self.note(Verdict::Ignored, reason.to_owned()));
+        }
+        match self.tx.insert_job(job, self.now()).await? {
+            Some(id) => {
+                self.jobs.push(id.clone());
+                Ok(self.note(Verdict::Applied, format!("{} job {id}", job.kind)))
+            }
+            None => Ok(self.note(Verdict::Ignored, "the same request is already open".to_owned())),
+        }
+    }
+
+    /// W15: deliveries come in any order. Whether the trigger is known to be gone already.
+    async fn withdrawn(&mut self, job: &NewJob) -> Result<Option<&'static str>, StoreError> {
+        match (&job.request.trigger, &self.delivery.payload) {
+            (Trigger::Comment { id } | Trigger::ReviewComment { id }, _) => {
+                let key = deleted_key(&self.delivery.event, job.repo_id, *id);
+                let gone = self.tx.semantic_keys(&key, &key, 1).await?.contains(&key);
+                Ok(gone.then_some("the comment is deleted already"))
+            }
+            (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
+                // A removal in the same second may have been before: the job looks itself.
+                let prefix = label_key("unlabeled", job.repo_id, issue.number, label);
+                let after = job.request.triggered_at.timestamp() + 1;
+                let (first, last) = (format!("{prefix}{after:012}"), format!("{prefix}999999999999"));
+                let later = self.tx.semantic_keys(&first, &last, MAX_REMOVALS).await?;
+                let gone = later.iter().any(|key| key.starts_with(&prefix));
+                Ok(gone.then_some("the label is removed already"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn queued_fix(&mut self, repo: RepoId, subject: &Subject) -> Result<Option<JobId>, StoreError> {
+        let jobs = self.jobs_of(Some(repo), Some(subject), &[JobState::Queued]).await?;
+        Ok(jobs
+            .into_iter()
+            .find(|job| job.kind == JobKind::Fix && job.attempt == 0)
+            .map(|job| job.id))
+    }
+
+    /// Stops what a trigger started. Without its comment only work that has not begun stops:
+    /// people tidy up conversations. Without its label, work that is going on stops too.
+    async fn cancel_trigger(
+        &mut self,
+        repo: RepoId,
+        subject: Subject,
+        trigger: &Trigger,
+        reason: &'static str,
+    ) -> Result<Verdict, StoreError> {
+        let states: &[JobState] = if matches!(trigger, Trigger::Label { .. }) {
+            &OPEN
+        } else {
+            &OPEN[..1]
+        };
+        let jobs = self.jobs_of(Some(repo), Some(&subject), states).await?;
+        let started = |job: &Job| match (&job.request.trigger, trigger) {
+            (Trigger::Label { label: a }, Trigger::Label { label: b }) => a.to_lowercase() == b.to_lowercase(),
+            (a, b) => a == b,
+        };
+        self.cancel_all(jobs.into_iter().filter(started).map(|job| job.id), reason)
+            .await
+    }
+
+    async fn cancel_where(&mut self, reason: &str, which: impl Fn(&Job) -> bool) -> Result<Verdict, StoreError> {
+        let jobs = self.jobs_of(None, None, &OPEN).await?;
+        self.cancel_all(jobs.into_iter().filter(which).map(|job| job.id), reason)
+            .await
+    }
+
+    async fn cancel_all(&mut self, jobs: impl Iterator<Item = JobId>, reason: &str) -> Result<Verdict, StoreError> {
+        let mut stopped = 0;
+        for id in jobs {
+            self.tx.cancel_job(&id, reason, self.now()).await?;
+            stopped += 1;
+        }
+        Ok(self.note(Verdict::Applied, format!("{reason}: {stopped} job(s) stopped")))
+    }
+
+    async fn jobs_of(
+        &mut self,
+        repo_id: Option<RepoId>,
+        subject: Option<&Subject>,
+        states: &[JobState],
+    ) -> Result<Vec<Job>, StoreError> {
+        let filter = JobFilter {
+            states: states.to_vec(),
+            repo_id,
+            subject: subject.cloned(),
+            limit: MAX_JOBS,
+        };
+        self.tx.jobs(&filter).await
+    }
+
+    async fn hold(&mut self, repo: &Repo, installation: InstallationId) -> Result<(), StoreError> {
+        let row = RepoRow {
+            id: repo.id,
+            name: repo.name.clone(),
+            installation,
+            active: true,
+        };
+        self.tx.upsert_repo(&row).await
+    }
+
+    async fn let_go(
+        &mut self,
+        repo: Repo,
+        installation: InstallationId,
+        reason: &'static str,
+    ) -> Result<Verdict, StoreError> {
+        let held = self.tx.repo(repo.id).await?;
+        if held.is_some_and(|held| held.installation != installation) {
+            return Ok(self.note(
+                Verdict::Ignored,
+                format!("repository {} has another installation by now", repo.id),
+            ));
+        }
+        let row = RepoRow {
+            id: repo.id,
+            name: repo.name,
+            installation,
+            active: false,
+        };
+        self.tx.upsert_repo(&row).await?;
+        self.cancel_where(reason, |job| job.repo_id == repo.id).await
+    }
+
+    fn note(&mut self, verdict: Verdict, note: String) -> Verdict {
+        self.notes.push(note);
+        verdict
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.delivery.received_at
+    }
+}

@@ -1,0 +1,115 @@
+//! Publishing: what a finished run becomes on GitHub, first as rows, then as calls. Called by
+//! `worker`. The only module that writes to GitHub, and the only one that asks for a token that
+//! can. Never runs the model, and never claims what the remote does not show.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::effect::{EffectBody, NewEffect};
+use crate::git::{Git, Signature};
+use crate::github::{Access, App, GitHub, RepoClient};
+use crate::ids::JobId;
+use crate::job::{Job, JobError, Outcome};
+use crate::secret::Redactor;
+use crate::store::Store;
+
+mod body;
+mod dispatch;
+mod marker;
+mod plan;
+mod settle;
+mod status;
+
+pub use body::Checks;
+pub use dispatch::{acknowledge, dispatch};
+pub use marker::MarkerKey;
+pub use plan::{Goal, Planned, Result, ending, plan};
+pub use settle::settle_ended;
+pub use status::{StatusView, render_status, update_status};
+
+/// Everything publishing needs from outside. Cheap to clone.
+#[derive(Clone)]
+pub struct Publisher {
+    /// The database.
+    pub store: Store,
+    /// GitHub.
+    pub github: GitHub,
+    /// The App, whose bot our commits and comments are by.
+    pub app: App,
+    /// Host git.
+    pub git: Git,
+    /// Folder for mirrors and imports.
+    pub state_dir: PathBuf,
+    /// Signs our markers.
+    pub marker: MarkerKey,
+    /// The word commands begin with, which nothing we write may begin a line with.
+    pub command: String,
+    /// C: longest time of one call.
+    pub call_timeout: Duration,
+    /// Least time between two writes of one installation.
+    pub write_interval: Duration,
+    /// V: longest time until a created object shows in lists.
+    pub list_lag: Duration,
+    /// The time.
+    pub clock: Clock,
+    /// Takes secrets out of texts.
+    pub redactor: Redactor,
+}
+
+impl Publisher {
+    /// A client that may write to the job's repository.
+    pub fn client(&self, job: &Job) -> RepoClient {
+        self.github
+            .repo(job.installation, job.repo_id, job.repo.clone(), Access::Write)
+    }
+
+    /// Who our commits are by; the date is the job's, so that the same change is the same commit.
+    pub fn signature(&self, job: &Job) -> Signature {
+        let name = format!("{}[bot]", self.app.slug);
+        Signature {
+            email: format!("{name}@users.noreply.github.com"),
+            name,
+            at: job.created_at,
+        }
+    }
+
+    /// W: how long after a call of unclear outcome nobody may make the same call again.
+    pub fn unclear_wait(&self) -> Duration {
+        self.call_timeout * 2 + self.list_lag
+    }
+
+    /// Text of ours or of a model as it may be posted: without secrets, mentions, images,
+    /// commands, and within GitHub's length.
+    pub fn safe(&self, text: &str) -> String {
+        let clean = crate::text::neutralise_markdown(&self.redactor.redact(text), &self.command);
+        crate::text::cap_chars(&clean, crate::text::MAX_COMMENT_CHARS)
+    }
+}
+
+/// Name of the checkpoint that holds the bundle of a change.
+pub const BUNDLE: &str = "bundle";
+
+/// The key of an effect: unique, and the same after any restart.
+fn key(job: &JobId, seq: i64) -> String {
+    format!("{job}/{seq}")
+}
+
+/// A comment of its own, as a row of the job.
+pub fn comment(job: &Job, body: EffectBody) -> NewEffect {
+    plan::row(job, plan::seq::COMMENT, body)
+}
+
+/// How a job in publishing really ended, given what landed.
+///
+/// # Errors
+/// Of the database.
+pub async fn final_outcome(publisher: &Publisher, job: &Job) -> std::result::Result<Outcome, JobError> {
+    let mut tx = publisher.store.begin().await?;
+    let effects = tx.effects(&job.id).await?;
+    let planned = job
+        .outcome
+        .as_ref()
+        .ok_or_else(|| JobError::Fail("the job is publishing without an outcome".to_owned()))?;
+    Ok(dispatch::outcome_of(planned, &effects, plan::at(job, 0)))
+}

@@ -1,0 +1,314 @@
+//! Decides what a finished run becomes: which outcome, which branch, which effects in which
+//! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
+//! Never writes to GitHub.
+
+use super::{Publisher, body, key};
+use crate::agent::Stop;
+use crate::effect::{EffectBody, NewEffect};
+use crate::event::Event;
+use crate::git::Import;
+use crate::ids::{BranchName, CommitSha};
+use crate::job::{Job, JobError, Outcome, Trigger};
+use crate::text;
+use crate::tool::Finish;
+
+/// Positions of effects within one round of a job. Gaps leave room for kinds to come.
+pub(super) mod seq {
+    pub const REACTION: i64 = 1;
+    pub const STATUS: i64 = 2;
+    pub const PUSH: i64 = 10;
+    pub const PULL: i64 = 11;
+    pub const COMMENT: i64 = 12;
+    pub const FINAL_STATUS: i64 = 20;
+    pub const REMOVE_LABEL: i64 = 21;
+    /// A job that a person starts again gets fresh positions.
+    pub const ROUND: i64 = 1000;
+}
+
+/// A row position in the job's current round.
+pub(super) fn at(job: &Job, position: i64) -> i64 {
+    i64::from(job.round) * seq::ROUND + position
+}
+
+/// What a run came to, in the words of publishing.
+pub struct Result<'a> {
+    /// How the agent ended.
+    pub stop: &'a Stop,
+    /// Its last words when it did not finish.
+    pub last_words: &'a str,
+    /// The checked import and its diff, if files differ.
+    pub import: Option<&'a Import>,
+    /// Rules that the change breaks.
+    pub violations: &'a [String],
+    /// Verification as the program saw it.
+    pub checks: body::Checks<'a>,
+    /// Where it goes.
+    pub target: Goal,
+}
+
+/// Where a result goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Goal {
+    /// A new branch and a pull request that closes the issue.
+    NewPull {
+        /// Target branch.
+        base: BranchName,
+        /// Issue number and title.
+        issue: (crate::ids::IssueNumber, String),
+        /// As a draft.
+        draft: bool,
+    },
+    /// Commits on a pull request's branch.
+    ExistingPull {
+        /// Its branch.
+        branch: BranchName,
+        /// Its head when work began.
+        head: CommitSha,
+    },
+}
+
+/// Rows to be inserted with the move to `publishing`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The outcome if every effect lands.
+    pub outcome: Outcome,
+    /// The effects.
+    pub effects: Vec<NewEffect>,
+}
+
+/// Plans the publishing of a run's result.
+///
+/// # Errors
+/// When git or GitHub cannot be asked.
+pub async fn plan(
+    publisher: &Publisher,
+    job: &Job,
+    result: Result<'_>,
+    events: &[Event],
+) -> std::result::Result<Planned, JobError> {
+    let Some(import) = result.import else {
+        return Ok(ending(job, without_change(&result)));
+    };
+    match (result.stop, worth_a_pull(&result)) {
+        (
+            Stop::Finished(Finish::Done {
+                title,
+                summary,
+                risks,
+                not_done,
+            }),
+            Ok(()),
+        ) => {
+            let words = body::Words {
+                title,
+                summary,
+                risks,
+                not_done,
+            };
+            plan_change(publisher, job, &result, import, &words, events).await
+        }
+        (Stop::Finished(Finish::NothingToDo { reason }), _) => {
+            Ok(ending(job, Outcome::NothingToDo { reason: reason.clone() }))
+        }
+        (Stop::Finished(Finish::Refused { reason }), _) => Ok(ending(job, Outcome::Refused { reason: reason.clone() })),
+        (_, why) => plan_kept_work(publisher, job, &result, import, why.err().unwrap_or_default()).await,
+    }
+}
+
+/// Rows of a job that ends without a change: the status comment settles and the label goes.
+pub fn ending(job: &Job, outcome: Outcome) -> Planned {
+    let mut effects = Vec::new();
+    settle(job, &mut effects, String::new());
+    Planned { outcome, effects }
+}
+
+fn without_change(result: &Result<'_>) -> Outcome {
+    match result.stop {
+        Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
+        Stop::Finished(Finish::NothingToDo { reason }) => Outcome::NothingToDo { reason: reason.clone() },
+        _ if !result.violations.is_empty() => {
+            let reason = format!(
+                "the change breaks rules that only a person may break: {}",
+                result.violations.join("; ")
+            );
+            Outcome::GaveUp { reason, branch: None }
+        }
+        Stop::Finished(Finish::Done { summary, .. }) => Outcome::NothingToDo {
+            reason: format!("no file differs from the base. The agent's summary: {summary}"),
+        },
+        Stop::Cancelled => Outcome::Stopped {
+            reason: "it was stopped before anything had changed".to_owned(),
+            branch: None,
+        },
+        Stop::Budget(limit) => Outcome::GaveUp {
+            reason: format!("{limit}, and nothing had changed by then"),
+            branch: None,
+        },
+        Stop::Stuck(why) => Outcome::GaveUp {
+            reason: why.clone(),
+            branch: None,
+        },
+    }
+}
+
+/// A finished change that breaks a check which passed before is kept, but not offered.
+fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
+    match result.stop {
+        Stop::Finished(_) => match result.checks.regressions().as_slice() {
+            [] => Ok(()),
+            broken => Err(format!(
+                "checks that passed before fail with the change: {}",
+                broken.join(", ")
+            )),
+        },
+        Stop::Budget(limit) => Err(limit.clone()),
+        Stop::Stuck(why) => Err(why.clone()),
+        Stop::Cancelled => Err("it was stopped".to_owned()),
+    }
+}
+
+async fn plan_change(
+    publisher: &Publisher,
+    job: &Job,
+    result: &Result<'_>,
+    import: &Import,
+    words: &body::Words<'_>,
+    events: &[Event],
+) -> std::result::Result<Planned, JobError> {
+    let title = body::title(publisher, words.title);
+    let message = format!("{title}\n\n{}\n", publisher.safe(words.summary).trim());
+    let sha = publisher
+        .git
+        .commit(import, &import.base, &message, &publisher.signature(job))
+        .await?;
+    let mut effects = Vec::new();
+    let mut details = String::new();
+    let branch = match &result.target {
+        Goal::NewPull {
+            base,
+            issue: (number, issue_title),
+            draft,
+        } => {
+            let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
+            effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+            let footer = body::footer(publisher, job, import, events);
+            let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
+            let open = EffectBody::OpenPull {
+                branch: branch.clone(),
+                base: base.clone(),
+                title,
+                body: text,
+                draft: *draft,
+            };
+            effects.push(row(job, seq::PULL, open));
+            branch
+        }
+        Goal::ExistingPull { branch, head } => {
+            effects.push(row(job, seq::PUSH, push(branch, Some(head), import, &sha, message)));
+            details = body::follow_up(publisher, import, words, &result.checks);
+            branch.clone()
+        }
+    };
+    settle(job, &mut effects, details);
+    Ok(Planned {
+        outcome: Outcome::Pushed { branch, sha },
+        effects,
+    })
+}
+
+/// Unfinished work goes to a branch of its own, without a pull request.
+async fn plan_kept_work(
+    publisher: &Publisher,
+    job: &Job,
+    result: &Result<'_>,
+    import: &Import,
+    why: String,
+) -> std::result::Result<Planned, JobError> {
+    let name = match &result.target {
+        Goal::NewPull {
+            issue: (number, title), ..
+        } => BranchName::for_issue(*number, title),
+        Goal::ExistingPull { .. } => BranchName::for_task(&job.subject.to_string()),
+    };
+    let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
+    let message = format!(
+        "Unfinished work on {}\n\n{}\n",
+        job.subject,
+        publisher.safe(&why).trim()
+    );
+    let sha = publisher
+        .git
+        .commit(import, &import.base, &message, &publisher.signature(job))
+        .await?;
+    let mut effects = Vec::new();
+    effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+    settle(job, &mut effects, String::new());
+    let reason = if result.last_words.is_empty() {
+        why
+    } else {
+        format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
+    };
+    let outcome = match result.stop {
+        Stop::Cancelled => Outcome::Stopped {
+            reason,
+            branch: Some(branch),
+        },
+        _ => Outcome::GaveUp {
+            reason,
+            branch: Some(branch),
+        },
+    };
+    Ok(Planned { outcome, effects })
+}
+
+/// The plain name, or one with the job's end where another job already has that branch.
+async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std::result::Result<BranchName, JobError> {
+    match publisher.client(job).branch_sha(&name).await? {
+        None => Ok(name),
+        Some(_) => {
+            let id = job.id.as_str();
+            Ok(name.with_suffix(&format!("{}-{}", &id[id.len() - 6..], job.round)))
+        }
+    }
+}
+
+/// The stored change as a commit on a branch, computed already.
+fn push(
+    branch: &BranchName,
+    expect: Option<&CommitSha>,
+    import: &Import,
+    sha: &CommitSha,
+    message: String,
+) -> EffectBody {
+    EffectBody::Push {
+        branch: branch.clone(),
+        expect: expect.cloned(),
+        parent: import.base.clone(),
+        sha: sha.clone(),
+        message,
+    }
+}
+
+fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
+    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details }));
+    if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
+        effects.push(row(
+            job,
+            seq::REMOVE_LABEL,
+            EffectBody::RemoveLabel {
+                number,
+                label: label.clone(),
+            },
+        ));
+    }
+}
+
+/// An effect row at a position of the job's round.
+pub(super) fn row(job: &Job, position: i64, body: EffectBody) -> NewEffect {
+    let seq = at(job, position);
+    NewEffect {
+        seq,
+        dedupe_key: key(&job.id, seq),
+        body,
+    }
+}

@@ -1,0 +1,255 @@
+//! The queue as workers use it: claim, heartbeat, settle, recover, each one transaction. The
+//! guards are in `store`; here are the constants and the pauses. Called by `worker` and `app`.
+//! Never looks into what a job does.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::clock::boot_time;
+use crate::config::QueueConfig;
+use crate::effect::NewEffect;
+use crate::ids::JobId;
+use crate::job::{JobState, Lease, LeasedJob, Outcome};
+use crate::store::{Heartbeat, Recovery, Store, StoreError};
+
+/// A job whose lease was lost this often without progress is given up: it takes its workers down.
+const POISON_LEASES: u32 = 3;
+
+/// Longest pause between two attempts.
+const MAX_RETRY: Duration = Duration::from_secs(15 * 60);
+
+/// Most expired leases handled in one scan.
+const RECOVER_BATCH: u32 = 100;
+
+/// The queue of one process.
+#[derive(Clone)]
+pub struct Queue {
+    store: Store,
+    config: QueueConfig,
+    owner: String,
+}
+
+impl Queue {
+    /// `owner` names this process in leases; the same name must never be used by two live ones.
+    pub fn new(store: Store, config: QueueConfig, owner: String) -> Self {
+        Self { store, config, owner }
+    }
+
+    /// The constants in force.
+    pub fn config(&self) -> &QueueConfig {
+        &self.config
+    }
+
+    /// Takes the next ready job.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn claim(&self) -> Result<Option<LeasedJob>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let claimed = tx.claim_job(&self.owner, self.config.lease_seconds).await?;
+        tx.commit().await?;
+        Ok(claimed)
+    }
+
+    /// Waits for a hint that there may be work, at most the poll interval.
+    pub async fn wait(&self) {
+        self.store.doorbell(self.config.poll_seconds).await;
+    }
+
+    /// Extends a lease and learns whether the job was cancelled.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] when it is too late.
+    pub async fn heartbeat(&self, lease: &Lease) -> Result<Heartbeat, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let heartbeat = tx.heartbeat(lease, self.config.lease_seconds).await?;
+        tx.commit().await?;
+        Ok(heartbeat)
+    }
+
+    /// Gives the job back without counting the attempt.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn snooze(&self, lease: &Lease, until: DateTime<Utc>, reason: &str) -> Result<(), StoreError> {
+        let mut tx = self.store.begin().await?;
+        tx.snooze_job(lease, until, reason).await?;
+        tx.commit().await
+    }
+
+    /// Gives the job back for another attempt after a pause that doubles with each; tells whether
+    /// there is one.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn retry(&self, lease: &Lease, attempt: u32, reason: &str) -> Result<JobState, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let now = tx.db_now().await?;
+        let pause = jittered(pause(self.config.retry_seconds, attempt));
+        let run_at = now + TimeDelta::from_std(pause).unwrap_or(TimeDelta::MAX);
+        let state = tx.retry_job(lease, run_at, reason).await?;
+        tx.commit().await?;
+        Ok(state)
+    }
+
+    /// Stores how the job ends and every effect of it; from now on only effects are left.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn begin_publishing(
+        &self,
+        lease: &Lease,
+        outcome: &Outcome,
+        effects: &[NewEffect],
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store.begin().await?;
+        tx.begin_publishing(lease, outcome, effects).await?;
+        tx.commit().await
+    }
+
+    /// Ends the job.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<(), StoreError> {
+        let mut tx = self.store.begin().await?;
+        tx.finish_job(lease, outcome).await?;
+        tx.commit().await
+    }
+
+    /// Cancels the job because the right to it is gone: effects that were not sent are skipped.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn withdraw(&self, lease: &Lease, reason: &str) -> Result<(), StoreError> {
+        let outcome = Outcome::Stopped {
+            reason: reason.to_owned(),
+            branch: None,
+        };
+        match self.finish(lease, &outcome).await {
+            // A call of unknown outcome cannot be skipped; the job ends all the same.
+            Err(StoreError::Corrupt(_)) => self.bury(lease, reason).await,
+            other => other,
+        }
+    }
+
+    /// Gives the job up.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn bury(&self, lease: &Lease, reason: &str) -> Result<(), StoreError> {
+        let mut tx = self.store.begin().await?;
+        tx.bury_job(lease, reason).await?;
+        tx.commit().await
+    }
+
+    /// Gives back the jobs whose lease ended.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn recover(&self) -> Result<Vec<Recovery>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let recovered = tx.recover_expired(POISON_LEASES, RECOVER_BATCH).await?;
+        tx.commit().await?;
+        self.ring_for(&recovered);
+        Ok(recovered)
+    }
+
+    /// Gives back what an earlier process of the same owner held. Only right when that process is
+    /// known to be gone.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn recover_own(&self) -> Result<Vec<Recovery>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let recovered = tx.recover_owner(&self.owner, POISON_LEASES).await?;
+        tx.commit().await?;
+        self.ring_for(&recovered);
+        Ok(recovered)
+    }
+
+    fn ring_for(&self, recovered: &[Recovery]) {
+        if !recovered.is_empty() {
+            self.store.ring();
+        }
+    }
+
+    /// The time by which a worker must have heard from the database, counted from the start of
+    /// its last successful heartbeat.
+    pub fn silence_limit(&self) -> Duration {
+        self.config.lease_seconds.saturating_sub(self.config.margin_seconds)
+    }
+}
+
+/// Whether this worker may still write to the outside on behalf of its job. Its own boot-time
+/// clock judges, more cautiously than the database judges the lease.
+#[derive(Clone)]
+pub struct Pulse {
+    last: Arc<Mutex<Duration>>,
+    limit: Duration,
+}
+
+impl Pulse {
+    /// A pulse that beats now.
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            last: Arc::new(Mutex::new(boot_time())),
+            limit,
+        }
+    }
+
+    /// A heartbeat that was begun at `begun` (boot time) succeeded.
+    pub fn beat(&self, begun: Duration) {
+        *self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = begun;
+    }
+
+    /// Whether the last heartbeat is recent enough.
+    pub fn is_alive(&self) -> bool {
+        let last = *self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        boot_time().saturating_sub(last) < self.limit
+    }
+}
+
+/// Ids of recovered jobs, for logs.
+pub fn recovered_ids(recovered: &[Recovery]) -> Vec<&JobId> {
+    recovered
+        .iter()
+        .map(|recovery| match recovery {
+            Recovery::Requeued(id) | Recovery::Dead(id) | Recovery::Cancelled(id) => id,
+        })
+        .collect()
+}
+
+/// `first · 2^(attempt-1)`, at most [`MAX_RETRY`].
+fn pause(first: Duration, attempt: u32) -> Duration {
+    let doublings = attempt.saturating_sub(1).min(16);
+    first.saturating_mul(1 << doublings).min(MAX_RETRY)
+}
+
+/// Between half and one and a half of a pause, so that failures do not come back in step.
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_quarter_of_an_hour() {
+        let first = Duration::from_secs(10);
+        for (attempt, seconds) in [(0, 10), (1, 10), (2, 20), (4, 80), (7, 640), (8, 900), (400, 900)] {
+            assert_eq!(pause(first, attempt).as_secs(), seconds, "attempt {attempt}");
+        }
+    }
+
+    #[test]
+    fn jitter_stays_within_half() {
+        let pauses: Vec<f64> = (0..1000)
+            .map(|_| jittered(Duration::from_secs(10)).as_secs_f64())
+            .collect();
+        assert!(pauses.iter().all(|pause| (5.0..15.0).contains(pause)));
+    }
+}

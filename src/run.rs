@@ -1,0 +1,443 @@
+//! One run: from a leased job (or a task from the command line) to a change with a verdict.
+//! `gather` asks GitHub what is to be done and whether it may be; `work` does it and knows no
+//! GitHub, which is why local runs share it. Called by `worker` and `app`.
+//! Never writes to GitHub, and never believes the model about what was tested.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{self, Brief, Checkpoint, Solution, SolveError, Stop};
+use crate::clock::Clock;
+use crate::config::{BudgetConfig, SandboxConfig};
+use crate::event::{CheckRun, RunEvent, Side, Stage};
+use crate::git::{Git, GitError, Import, Remote, TreePolicy};
+use crate::ids::{CommitSha, JobId};
+use crate::job::JobError;
+use crate::model::Model;
+use crate::recorder::Recorder;
+use crate::repo_config::RepoConfig;
+use crate::sandbox::{self, Sandbox};
+use crate::secret::Redactor;
+use crate::store::StoreError;
+use crate::tool::{Finish, Toolbox};
+use crate::workspace::RunFolder;
+
+mod gather;
+mod verify;
+
+pub use gather::{Gathered, Target, commands_of, gather};
+pub use verify::Verdict;
+
+/// How often the agent is shown failing checks of its own change before the run ends.
+const MAX_REPAIRS: u32 = 2;
+
+/// Checkpoint with the conversation, written by the agent after each turn.
+pub const CONVERSATION: &str = "conversation";
+/// Checkpoint with how the agent ended; `null` while it works.
+pub const SOLUTION: &str = "solution";
+
+/// Everything a run needs from outside. Cheap to clone.
+#[derive(Clone)]
+pub struct Ports {
+    /// Host git.
+    pub git: Git,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Most tokens of one reply.
+    pub max_output_tokens: u32,
+    /// `[sandbox]`
+    pub sandbox: SandboxConfig,
+    /// `[budget]`
+    pub budget: BudgetConfig,
+    /// The time.
+    pub clock: Clock,
+    /// Takes secrets out of texts.
+    pub redactor: Redactor,
+}
+
+/// What is to be done, where the code comes from, and what the repository wants.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// What the agent is asked.
+    pub brief: Brief,
+    /// Bare repository that holds the base.
+    pub mirror: PathBuf,
+    /// Where the mirror gets missing objects from.
+    pub remote: Remote,
+    /// The commit to start from.
+    pub base: CommitSha,
+    /// Commands that prepare the sandbox.
+    pub setup: Vec<String>,
+    /// The repository's own file.
+    pub repo_config: RepoConfig,
+}
+
+/// Where a run keeps its folders, and whose it is.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The service's state folder.
+    pub state_dir: PathBuf,
+    /// The job, or an id made up for a run without one.
+    pub job: JobId,
+}
+
+/// What an earlier attempt of the same job left.
+#[derive(Debug, Clone, Default)]
+pub struct Earlier {
+    /// Its complete checkout with whatever the agent did there.
+    pub folder: Option<RunFolder>,
+    /// How the agent ended, if it had.
+    pub solution: Option<Solution>,
+    /// The conversation up to the last complete turn.
+    pub conversation: Option<Checkpoint>,
+    /// Results of the checks on the base.
+    pub base_checks: Vec<CheckRun>,
+}
+
+/// A change that passed the rules for trees.
+#[derive(Debug)]
+pub struct ChangeSet {
+    /// The checked import.
+    pub import: Import,
+    /// The sandbox's bundle, from which the import can be made again.
+    pub bundle: PathBuf,
+    /// Unified diff, capped.
+    pub diff: String,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Finished {
+    /// How the agent ended.
+    pub stop: Stop,
+    /// Its last words when it did not finish by itself.
+    pub last_words: String,
+    /// The change, if there is one.
+    pub change: Option<ChangeSet>,
+    /// Why there is no change although files differ, one rule a line.
+    pub violations: Vec<String>,
+    /// What the checks said.
+    pub verdict: Verdict,
+}
+
+/// Most bytes of a diff that is kept for people.
+const MAX_DIFF_BYTES: usize = 200 * 1024;
+
+/// Does the work: opens the workspace, lets the agent work, imports and verifies the change.
+///
+/// # Errors
+/// [`JobError`] when there is no result; everything the agent itself can end with is in
+/// [`Finished`].
+pub async fn work(
+    ports: &Ports,
+    work: Work,
+    mut earlier: Earlier,
+    place: &Place,
+    recorder: &Recorder,
+    cancel: &CancellationToken,
+) -> Result<Finished, JobError> {
+    let opening = open(ports, &work, earlier.folder.take(), place, recorder);
+    let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
+    let desk = Desk {
+        ports,
+        folder: &folder,
+        place,
+        sandbox: &sandbox,
+        recorder,
+        cancel,
+    };
+    let result = Box::pin(desk.work(work, earlier)).await;
+    sandbox.close().await;
+    result
+}
+
+/// One run's tools and place, shared by its stages.
+struct Desk<'a> {
+    ports: &'a Ports,
+    folder: &'a RunFolder,
+    place: &'a Place,
+    sandbox: &'a Arc<dyn Sandbox>,
+    recorder: &'a Recorder,
+    cancel: &'a CancellationToken,
+}
+
+impl Desk<'_> {
+    async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
+        let mut verdict = Verdict::new(work.brief.checks.clone());
+        let resumed = earlier.conversation.is_some() && earlier.base_checks.len() == work.brief.checks.len();
+        if resumed {
+            verdict.base = earlier.base_checks;
+        } else {
+            let prepare = self.prepare(&work, earlier.conversation.is_some());
+            let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
+            verdict.base = base;
+            work.brief.notes.extend(notes);
+        }
+        work.brief.notes.extend(verdict.base_in_words());
+        self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
+            .await
+    }
+
+    /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
+    /// is not the base any more: nothing is run there.
+    async fn prepare(&self, work: &Work, worked_in: bool) -> Result<(Vec<String>, Vec<CheckRun>), JobError> {
+        if worked_in {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let notes = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?;
+        let base = verify::run_checks(self.sandbox, &work.brief.checks, Side::Base, self.recorder, self.cancel).await?;
+        Ok((notes, base))
+    }
+
+    /// The agent's turns, then the import and the checks; a change that breaks what worked goes
+    /// back to the agent a few times.
+    async fn solve_and_check(
+        &self,
+        work: &Work,
+        mut resume: Option<Checkpoint>,
+        mut solved: Option<Solution>,
+        mut verdict: Verdict,
+    ) -> Result<Finished, JobError> {
+        let mut repairs = 0;
+        loop {
+            let mut solution = match solved.take() {
+                Some(solution) => solution,
+                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
+            };
+            let (change, violations) = self.import(work).await?;
+            record_solved(self.recorder, &solution, change.as_ref()).await?;
+            let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
+            if let (Some(change), true) = (&change, done) {
+                verdict.head = Box::pin(verify::check_head(self, work, change)).await?;
+            }
+            if self.cancel.is_cancelled() {
+                // Stopped during the checks: what they said is not the whole.
+                solution.stop = Stop::Cancelled;
+            }
+            let done = done && solution.stop != Stop::Cancelled;
+            let complaint = complaint(&verdict, &violations).filter(|_| done && repairs < MAX_REPAIRS);
+            let Some(complaint) = complaint else {
+                return Ok(Finished {
+                    stop: solution.stop,
+                    last_words: solution.last_words,
+                    change,
+                    violations,
+                    verdict,
+                });
+            };
+            repairs += 1;
+            let text = match violations.as_slice() {
+                [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
+                broken => format!(
+                    "The change breaks rules and goes back to the agent: {}",
+                    broken.join("; ")
+                ),
+            };
+            self.recorder.record(RunEvent::Noted { text }).await?;
+            resume = Some(solution.conversation.with_remark(&complaint));
+            self.keep(CONVERSATION, &resume).await?;
+            self.keep(SOLUTION, &None::<Solution>).await?;
+        }
+    }
+
+    /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
+    /// it back to work.
+    async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+        let task = agent::Task {
+            brief: &work.brief,
+            sandbox: self.sandbox,
+            model: self.ports.model.as_ref(),
+            max_output_tokens: self.ports.max_output_tokens,
+            tools: &Toolbox::standard(),
+            recorder: self.recorder,
+            budget: budget(self.ports, &work.repo_config),
+            cancel: self.cancel,
+            resume,
+        };
+        let solution = Box::pin(agent::solve(task)).await.map_err(solve_failed)?;
+        if solution.stop != Stop::Cancelled {
+            self.keep(SOLUTION, &Some(&solution)).await?;
+        }
+        Ok(solution)
+    }
+
+    async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {
+        let body = serde_json::to_vec(value)
+            .map_err(|error| JobError::Fail(format!("the {kind} cannot be stored: {error}")))?;
+        Ok(self.recorder.checkpoint(kind, 0, &body).await?)
+    }
+
+    /// The change as a checked import, or the rules it breaks, or nothing when no file differs. A
+    /// stopped run exports what it has, so the run's own stop does not stop the export.
+    async fn import(&self, work: &Work) -> Result<(Option<ChangeSet>, Vec<String>), JobError> {
+        let Some(bundle) = self.sandbox.export(&work.base, &CancellationToken::new()).await? else {
+            return Ok((None, Vec::new()));
+        };
+        let into = self.folder.import().map_err(local_failure)?;
+        let policy = TreePolicy {
+            protected: work.repo_config.protected_paths.clone(),
+            ..TreePolicy::default()
+        };
+        let git = &self.ports.git;
+        match git
+            .import(&bundle, &self.folder.base_git(), &work.base, &into, &policy)
+            .await
+        {
+            Ok(import) => {
+                let diff = git.diff(&import, MAX_DIFF_BYTES).await?;
+                Ok((Some(ChangeSet { import, bundle, diff }), Vec::new()))
+            }
+            Err(GitError::Policy(violations)) => Ok((None, violations)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn solve_failed(error: SolveError) -> JobError {
+    match error {
+        SolveError::Store(error) => error.into(),
+        SolveError::Sandbox(error) => error.into(),
+        SolveError::Model(error) => error.into(),
+    }
+}
+
+/// A failure of this machine's disk, or of git in it.
+fn local_failure(error: anyhow::Error) -> JobError {
+    match error.downcast::<GitError>() {
+        Ok(error) => error.into(),
+        Err(error) => JobError::Retry(format!("{error:#}")),
+    }
+}
+
+fn complaint(verdict: &Verdict, violations: &[String]) -> Option<String> {
+    if !violations.is_empty() {
+        return Some(format!(
+            "The change cannot be published. Undo or change this, then call finish again:\n{}",
+            violations.join("\n")
+        ));
+    }
+    verdict.regression_in_words()
+}
+
+async fn record_solved(
+    recorder: &Recorder,
+    solution: &agent::Solution,
+    change: Option<&ChangeSet>,
+) -> Result<(), StoreError> {
+    let (how, summary) = match &solution.stop {
+        Stop::Finished(Finish::Done { title, .. }) => ("finished", title.clone()),
+        Stop::Finished(Finish::NothingToDo { reason }) => ("nothing_to_do", reason.clone()),
+        Stop::Finished(Finish::Refused { reason }) => ("refused", reason.clone()),
+        Stop::Budget(limit) => ("budget", limit.clone()),
+        Stop::Cancelled => ("cancelled", String::new()),
+        Stop::Stuck(why) => ("stuck", why.clone()),
+    };
+    let files = change.map_or(0, |change| {
+        u32::try_from(change.import.changes.len()).unwrap_or(u32::MAX)
+    });
+    recorder
+        .record(RunEvent::Solved {
+            how: how.to_owned(),
+            summary,
+            files,
+        })
+        .await
+}
+
+/// Limits of this run: the server's, lowered by the repository's own.
+fn budget(ports: &Ports, repo: &RepoConfig) -> agent::Budget {
+    let minutes = repo
+        .max_minutes
+        .map_or(ports.budget.max_minutes, |own| own.min(ports.budget.max_minutes));
+    let server_cost = ports.budget.max_cost_usd;
+    let max_cost_usd = match repo.max_cost_usd {
+        Some(own) if server_cost == 0.0 || own < server_cost => own,
+        _ => server_cost,
+    };
+    agent::Budget {
+        max_turns: ports.budget.max_turns,
+        max_tokens: ports.budget.max_tokens,
+        max_cost_usd,
+        max_time: Duration::from_secs(minutes * 60),
+    }
+}
+
+/// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one.
+async fn open(
+    ports: &Ports,
+    work: &Work,
+    earlier: Option<RunFolder>,
+    place: &Place,
+    recorder: &Recorder,
+) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
+    let folder = match earlier {
+        Some(folder) => folder,
+        None => {
+            fresh(
+                ports,
+                &place.state_dir,
+                &place.job,
+                &work.mirror,
+                &work.remote,
+                &work.base,
+            )
+            .await?
+        }
+    };
+    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let description = sandbox.description().to_string();
+    recorder
+        .record(RunEvent::WorkspaceOpened {
+            base_sha: work.base.clone(),
+            sandbox: description,
+        })
+        .await?;
+    Ok((folder, sandbox))
+}
+
+/// A fresh run folder with the files of a commit.
+async fn fresh(
+    ports: &Ports,
+    state_dir: &Path,
+    job: &JobId,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+) -> Result<RunFolder, JobError> {
+    let (state_dir, job) = (state_dir.to_owned(), job.clone());
+    let created = tokio::task::spawn_blocking(move || RunFolder::create(&state_dir, &job)).await;
+    let folder = created
+        .map_err(|error| JobError::Retry(error.to_string()))?
+        .map_err(local_failure)?;
+    folder
+        .check_out(&ports.git, mirror, remote, at)
+        .await
+        .map_err(local_failure)?;
+    Ok(folder)
+}
+
+/// The number that a run's user id is made from: by folder, so that it is the same after a
+/// restart and differs between runs that are alive together.
+fn slot(folder: &RunFolder) -> u16 {
+    let hash = Sha256::digest(folder.root().as_os_str().as_encoded_bytes());
+    // The last slot belongs to `doctor`.
+    u16::from_le_bytes([hash[0], hash[1]]) % (u16::MAX - 1)
+}
+
+/// Runs one stage and records its beginning, its end and the time it took.
+pub async fn stage<T, E: From<StoreError>>(
+    recorder: &Recorder,
+    stage: Stage,
+    step: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let started = Instant::now();
+    recorder.record(RunEvent::StageStarted { stage }).await?;
+    let result = step.await?;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    recorder.record(RunEvent::StageFinished { stage, took_ms }).await?;
+    Ok(result)
+}

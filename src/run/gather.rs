@@ -1,0 +1,429 @@
+//! What is asked: the issue or pull request as it stood at the trigger, the discussion up to then,
+//! the repository's own rules at the tip of the default branch, and the commit to start from.
+//! Never lets text in that was written or edited after the trigger, and reads configuration and
+//! instructions from the default branch only.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Ports, Work};
+use crate::agent::Brief;
+use crate::event::RunEvent;
+use crate::git::{GitError, Remote};
+use crate::github::{Comment, Issue, Pull, RepoClient, Repository};
+use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
+use crate::job::{Job, JobError, Outcome, Trigger};
+use crate::recorder::Recorder;
+use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
+use crate::text;
+use crate::workspace::{Commands, detect_commands};
+
+/// Where the result shall go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new branch and a pull request to this base, closing this issue.
+    NewPull {
+        /// Where the pull request goes.
+        base: BranchName,
+        /// The issue it closes.
+        issue: IssueNumber,
+        /// The issue's title.
+        title: String,
+        /// Whether it is opened as a draft.
+        draft: bool,
+    },
+    /// More commits on the branch of an existing pull request.
+    ExistingPull {
+        /// Its number.
+        number: IssueNumber,
+        /// Its branch.
+        branch: BranchName,
+        /// Its head when work began.
+        head: CommitSha,
+    },
+}
+
+/// Everything known before work begins.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    /// What is to be done.
+    pub work: Work,
+    /// Where it goes.
+    pub target: Target,
+}
+
+/// Longest time a mirror may take to be refreshed.
+const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
+/// Most comments of a discussion that are read.
+const MAX_COMMENTS: usize = 200;
+/// Most bytes of a discussion that go into the brief.
+const MAX_DISCUSSION_BYTES: usize = 40 * 1024;
+/// Most bytes of one file of instructions.
+const MAX_RULES_BYTES: u64 = 64 * 1024;
+/// Most paths that are listed for orientation and for finding commands.
+const MAX_FILES: usize = 20_000;
+/// Most texts that are read to find out commands.
+const MAX_TEXTS: usize = 64;
+/// Files with instructions for agents, each read once, in this order.
+const RULE_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"];
+
+/// Reads the request and refreshes the mirror.
+///
+/// # Errors
+/// [`JobError::End`] when the request cannot or need not be worked on; others as they pass.
+pub async fn gather(
+    ports: &Ports,
+    job: &Job,
+    client: &RepoClient,
+    mirror: PathBuf,
+    recorder: &Recorder,
+) -> Result<Gathered, JobError> {
+    let number = job
+        .subject
+        .number()
+        .ok_or_else(|| JobError::Fail("the job has no issue or pull request".to_owned()))?;
+    let repository = client.repository().await?;
+    let issue = client.issue(number).await?;
+    still_wanted(job, &issue)?;
+    let remote = Remote {
+        url: client.git_url(),
+        token: Some(client.git_token().await?),
+    };
+    let (pull, extra_refs) = match job.subject {
+        Subject::Pull(_) => {
+            let pull = workable(client.pull(number).await?, job)?;
+            (Some(pull), vec![format!("refs/pull/{number}/head")])
+        }
+        _ => (None, Vec::new()),
+    };
+    ports
+        .git
+        .refresh_mirror(&mirror, &remote, &extra_refs, MIRROR_TIMEOUT)
+        .await?;
+    let reader = Reader {
+        ports,
+        mirror: &mirror,
+        remote: &remote,
+    };
+    let default = reader.resolve(&repository.default_branch).await?;
+    let repo_config = repo_config(&reader, &default, recorder).await?;
+    let (base, target) = target(&reader, &repository, &repo_config, &issue, pull.as_ref()).await?;
+    let brief = brief(
+        job,
+        &issue,
+        client,
+        &reader,
+        &repo_config,
+        &default,
+        &base,
+        pull.as_ref(),
+    )
+    .await?;
+    let setup = match &repo_config.setup {
+        Some(setup) => setup.clone(),
+        None => reader.commands(&base).await?.setup,
+    };
+    Ok(Gathered {
+        work: Work {
+            brief,
+            mirror: mirror.clone(),
+            remote: remote.clone(),
+            base,
+            setup,
+            repo_config,
+        },
+        target,
+    })
+}
+
+/// The trigger still stands: open, labelled, and with the text that the person saw who asked.
+fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
+    let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
+    if issue.state != "open" {
+        return stopped(format!("#{} was closed", issue.number));
+    }
+    if let Trigger::Label { label } = &job.request.trigger
+        && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
+    {
+        return stopped(format!("the label `{label}` was removed"));
+    }
+    let pinned = (job.pins.title.as_deref(), job.pins.body.as_deref());
+    let (Some(title), Some(body)) = pinned else {
+        return Err(JobError::End(Outcome::Refused {
+            reason: "it is not known what the text was when this was asked for; ask again".to_owned(),
+        }));
+    };
+    if title != issue.title || body != issue.body {
+        let reason = "the title or description was edited after this was asked for (content_changed); read it again, then ask again";
+        return Err(JobError::End(Outcome::Refused {
+            reason: reason.to_owned(),
+        }));
+    }
+    Ok(())
+}
+
+fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
+    let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
+    if pull.state != "open" {
+        let word = if pull.merged { "merged" } else { "closed" };
+        return refuse(format!(
+            "pull request #{} is {word}; commits on its branch would go nowhere",
+            pull.number
+        ));
+    }
+    match &pull.head.repo {
+        Some(repo) if repo.id == job.repo_id => {}
+        Some(repo) => {
+            return refuse(format!(
+                "the branch of #{} is in the fork {}; work on forks is not built yet",
+                pull.number, repo.full_name
+            ));
+        }
+        None => return refuse(format!("the fork of #{} was deleted", pull.number)),
+    }
+    if let Some(pinned) = &job.pins.head_sha
+        && *pinned != pull.head.sha
+    {
+        let reason = format!(
+            "the branch moved from {} to {} after this was asked for (head_moved); ask again",
+            pinned.short(),
+            pull.head.sha.short()
+        );
+        return refuse(reason);
+    }
+    Ok(pull)
+}
+
+async fn target(
+    reader: &Reader<'_>,
+    repository: &Repository,
+    repo_config: &RepoConfig,
+    issue: &Issue,
+    pull: Option<&Pull>,
+) -> Result<(CommitSha, Target), JobError> {
+    let branch = |name: &str| {
+        name.parse::<BranchName>()
+            .map_err(|error| JobError::Fail(error.to_string()))
+    };
+    if let Some(pull) = pull {
+        let target = Target::ExistingPull {
+            number: pull.number,
+            branch: branch(&pull.head.branch)?,
+            head: pull.head.sha.clone(),
+        };
+        return Ok((pull.head.sha.clone(), target));
+    }
+    let base = branch(repo_config.base.as_deref().unwrap_or(&repository.default_branch))?;
+    let sha = reader.resolve(base.as_str()).await?;
+    let target = Target::NewPull {
+        base,
+        issue: issue.number,
+        title: issue.title.clone(),
+        draft: repo_config.draft.unwrap_or(true),
+    };
+    Ok((sha, target))
+}
+
+async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Recorder) -> Result<RepoConfig, JobError> {
+    let Some(bytes) = reader.read(default, REPO_CONFIG_PATH, MAX_REPO_CONFIG_BYTES).await? else {
+        return Ok(RepoConfig::default());
+    };
+    match RepoConfig::parse(&String::from_utf8_lossy(&bytes)) {
+        Ok(config) => {
+            let unused = config.not_built();
+            if !unused.is_empty() {
+                let text = format!(
+                    "`{REPO_CONFIG_PATH}`: {} has no effect in this version.",
+                    unused.join(", ")
+                );
+                recorder.record(RunEvent::Noted { text }).await?;
+            }
+            Ok(config)
+        }
+        Err(problem) => {
+            recorder
+                .record(RunEvent::Noted {
+                    text: format!("{problem}. Nothing of that file is used."),
+                })
+                .await?;
+            Ok(RepoConfig::default())
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // a brief is made from everything that was read
+async fn brief(
+    job: &Job,
+    issue: &Issue,
+    client: &RepoClient,
+    reader: &Reader<'_>,
+    repo_config: &RepoConfig,
+    default: &CommitSha,
+    base: &CommitSha,
+    pull: Option<&Pull>,
+) -> Result<Brief, JobError> {
+    let mut request = issue.body.clone();
+    let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
+    request.push_str(&discussion(job, &comments));
+    if let Some(pull) = pull {
+        request.push_str(&review_threads(job, client, pull).await?);
+    }
+    let checks = match &repo_config.test {
+        Some(test) => test.clone(),
+        None => reader.commands(base).await?.test,
+    };
+    Ok(Brief {
+        repo: job.repo.clone(),
+        title: issue.title.clone(),
+        request: text::cap_middle(&request, MAX_DISCUSSION_BYTES),
+        instructions: job.request.instructions.clone(),
+        rules: rules(reader, default, repo_config).await?,
+        checks,
+        files: reader.files(base).await?,
+        notes: Vec::new(),
+    })
+}
+
+/// The comments that stood unchanged when the work was asked for, oldest first.
+fn discussion(job: &Job, comments: &[Comment]) -> String {
+    let mut text = String::new();
+    for comment in comments {
+        let after = comment.created_at > job.request.triggered_at;
+        let edited = comment.updated_at > job.request.triggered_at;
+        let by_bot = comment.user.as_ref().is_some_and(|user| user.kind == "Bot");
+        if after || edited || by_bot {
+            continue;
+        }
+        let who = comment.user.as_ref().map_or("ghost", |user| &user.login);
+        text.push_str(&format!(
+            "\n\n--- comment by {who} on {} ---\n{}",
+            comment.created_at.format("%Y-%m-%d"),
+            comment.body
+        ));
+    }
+    text
+}
+
+/// The review comments that stood when the work was asked for, with their code.
+async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<String, JobError> {
+    let mut text = String::new();
+    let of_review = match job.request.trigger {
+        Trigger::Review { id } => Some(id),
+        _ => None,
+    };
+    for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
+        let wanted = of_review.is_none_or(|id| comment.pull_request_review_id == Some(id));
+        if !wanted || comment.created_at > job.request.triggered_at {
+            continue;
+        }
+        let who = comment.user.as_ref().map_or("ghost", |user| &user.login);
+        let place = match comment.line.or(comment.original_line) {
+            Some(line) => format!("{}:{line}", comment.path),
+            None => comment.path.clone(),
+        };
+        let outdated = if comment.line.is_none() { " (outdated)" } else { "" };
+        text.push_str(&format!(
+            "\n\n--- review comment by {who} on {place}{outdated} ---\n{}\n{}",
+            text::cap(&comment.diff_hunk, 4_000),
+            comment.body
+        ));
+    }
+    Ok(text)
+}
+
+/// The repository's instructions: files for agents and its own configuration.
+async fn rules(reader: &Reader<'_>, default: &CommitSha, repo_config: &RepoConfig) -> Result<String, JobError> {
+    let mut rules = String::new();
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for path in RULE_FILES {
+        let Some(bytes) = reader.read(default, path, MAX_RULES_BYTES).await? else {
+            continue;
+        };
+        if seen.contains(&bytes) {
+            continue; // one of them is a link to the other
+        }
+        rules.push_str(&format!("# {path}\n{}\n\n", String::from_utf8_lossy(&bytes).trim()));
+        seen.push(bytes);
+    }
+    if let Some(instructions) = &repo_config.instructions {
+        rules.push_str(instructions.trim());
+    }
+    Ok(rules)
+}
+
+/// Reads the mirror.
+struct Reader<'a> {
+    ports: &'a Ports,
+    mirror: &'a Path,
+    remote: &'a Remote,
+}
+
+impl Reader<'_> {
+    async fn resolve(&self, branch: &str) -> Result<CommitSha, JobError> {
+        match self
+            .ports
+            .git
+            .resolve(self.mirror, &format!("refs/heads/{branch}"))
+            .await
+        {
+            Err(GitError::NotFound(_)) => {
+                let reason = format!("the branch `{branch}` does not exist or has no commit yet");
+                Err(JobError::End(Outcome::Refused { reason }))
+            }
+            other => Ok(other?),
+        }
+    }
+
+    async fn read(&self, at: &CommitSha, path: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, JobError> {
+        Ok(self
+            .ports
+            .git
+            .read_file(self.mirror, self.remote, at, path, max_bytes)
+            .await?)
+    }
+
+    async fn files(&self, at: &CommitSha) -> Result<Vec<String>, JobError> {
+        Ok(self.ports.git.list_files(self.mirror, at, MAX_FILES).await?)
+    }
+
+    /// Set-up and test commands found out from the project's own files.
+    async fn commands(&self, at: &CommitSha) -> Result<Commands, JobError> {
+        let files = self.files(at).await?;
+        commands_of(self.ports, self.mirror, self.remote, at, &files).await
+    }
+}
+
+/// Set-up and test commands of a commit, found out from its own files. Detection is pure and asks
+/// for texts by path; it is run again until every text it asks for has been read.
+///
+/// # Errors
+/// When git cannot read the commit.
+pub async fn commands_of(
+    ports: &Ports,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+    files: &[String],
+) -> Result<Commands, JobError> {
+    let mut texts: BTreeMap<String, Option<String>> = BTreeMap::new();
+    loop {
+        let missing = RefCell::new(Vec::new());
+        let found = detect_commands(files, |path| match texts.get(path) {
+            Some(text) => text.clone(),
+            None => {
+                missing.borrow_mut().push(path.to_owned());
+                None
+            }
+        });
+        let missing = missing.into_inner();
+        if missing.is_empty() || texts.len() > MAX_TEXTS {
+            return Ok(found);
+        }
+        for path in missing {
+            let bytes = ports.git.read_file(mirror, remote, at, &path, MAX_RULES_BYTES).await?;
+            texts.insert(path, bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+}

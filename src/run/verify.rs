@@ -1,0 +1,234 @@
+//! Set-up and checks: which commands ran, on which side, with which exit code. The verdict comes
+//! from exit codes only. Never asks the model what it thinks of them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{ChangeSet, Desk, Work, fresh, slot, stage};
+use crate::event::{CheckRun, RunEvent, Side, Stage};
+use crate::git::Signature;
+use crate::job::JobError;
+use crate::recorder::Recorder;
+use crate::sandbox::{self, Exec, Exit, Sandbox};
+use crate::text;
+
+/// Most bytes of a command's output that are kept with its result.
+const MAX_TAIL_BYTES: usize = 4 * 1024;
+
+/// What the checks said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// The commands, in order.
+    pub commands: Vec<String>,
+    /// Results before the change.
+    pub base: Vec<CheckRun>,
+    /// Results after the change; empty when they did not run.
+    pub head: Vec<CheckRun>,
+}
+
+impl Verdict {
+    /// A verdict to be filled.
+    pub fn new(commands: Vec<String>) -> Self {
+        Self {
+            commands,
+            ..Self::default()
+        }
+    }
+
+    /// Every check ran on the change and passed. Without any check nothing is verified.
+    pub fn passed(&self) -> bool {
+        !self.head.is_empty() && self.head.len() == self.commands.len() && self.head.iter().all(CheckRun::passed)
+    }
+
+    /// Checks that passed before the change and do not pass after it.
+    pub fn regressions(&self) -> Vec<&CheckRun> {
+        let passed_before = |check: &CheckRun| {
+            self.base
+                .iter()
+                .any(|base| base.command == check.command && base.passed())
+        };
+        self.head
+            .iter()
+            .filter(|check| !check.passed() && passed_before(check))
+            .collect()
+    }
+
+    /// Checks that failed before the change and pass after it.
+    pub fn repaired(&self) -> Vec<&CheckRun> {
+        let failed_before = |check: &CheckRun| {
+            self.base
+                .iter()
+                .any(|base| base.command == check.command && !base.passed())
+        };
+        self.head
+            .iter()
+            .filter(|check| check.passed() && failed_before(check))
+            .collect()
+    }
+
+    /// What the agent is told of the base before it begins.
+    pub(super) fn base_in_words(&self) -> Vec<String> {
+        let failed = self.base.iter().filter(|check| !check.passed());
+        failed
+            .map(|check| {
+                format!(
+                    "Before any change, `{}` ends with {}:\n{}",
+                    check.command,
+                    exit_in_words(check),
+                    check.output_tail
+                )
+            })
+            .collect()
+    }
+
+    /// What the agent is told when its change does not pass.
+    pub(super) fn regression_in_words(&self) -> Option<String> {
+        let failing: Vec<&CheckRun> = self.head.iter().filter(|check| !check.passed()).collect();
+        if failing.is_empty() {
+            return None;
+        }
+        let mut words = "The checks were run on a fresh checkout of the change and do not pass. Mend the change and call finish again, or finish again and say under not_done why they cannot pass.\n".to_owned();
+        for check in failing {
+            words.push_str(&format!(
+                "\n`{}` ends with {}:\n{}\n",
+                check.command,
+                exit_in_words(check),
+                check.output_tail
+            ));
+        }
+        Some(words)
+    }
+}
+
+fn exit_in_words(check: &CheckRun) -> String {
+    match (&check.killed, check.exit_code) {
+        (Some(killed), _) => killed.clone(),
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "no exit code".to_owned(),
+    }
+}
+
+/// Runs the set-up commands; what failed comes back as notes for the agent, since a broken set-up
+/// may be the very thing to mend.
+pub(super) async fn set_up(
+    sandbox: &Arc<dyn Sandbox>,
+    commands: &[String],
+    recorder: &Recorder,
+    cancel: &CancellationToken,
+) -> Result<Vec<String>, JobError> {
+    let mut notes = Vec::new();
+    for command in commands {
+        let ran = sandbox.exec(&Exec::shell(command.clone()), cancel).await?;
+        let took_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
+        recorder
+            .record(RunEvent::SetUpRan {
+                command: command.clone(),
+                exit_code: ran.code(),
+                took_ms,
+            })
+            .await?;
+        if ran.code() != Some(0) {
+            let tail = text::cap_middle(&ran.output, MAX_TAIL_BYTES);
+            notes.push(format!(
+                "The set-up command `{command}` failed ({:?}):\n{tail}",
+                ran.exit
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+/// Runs set-up and checks on a fresh checkout of exactly the tree that would be published, so
+/// that nothing the agent left beside it can help.
+pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet) -> Result<Vec<CheckRun>, JobError> {
+    let checks = async {
+        let (ports, cancel) = (desk.ports, desk.cancel);
+        let by = Signature {
+            name: "forgehand".into(),
+            email: "forgehand@localhost".into(),
+            at: ports.clock.now(),
+        };
+        let sha = ports
+            .git
+            .commit(&change.import, &work.base, "verification", &by)
+            .await?;
+        let beside = desk.folder.root().join("verify");
+        let folder = fresh(ports, &beside, &desk.place.job, &change.import.repo, &work.remote, &sha).await?;
+        let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+        let result = async {
+            set_up(&sandbox, &work.setup, desk.recorder, cancel).await?;
+            run_checks(&sandbox, &work.brief.checks, Side::Head, desk.recorder, cancel).await
+        }
+        .await;
+        sandbox.close().await;
+        result
+    };
+    stage(desk.recorder, Stage::Verify, checks).await
+}
+
+/// Runs the checks in a sandbox.
+pub(super) async fn run_checks(
+    sandbox: &Arc<dyn Sandbox>,
+    commands: &[String],
+    side: Side,
+    recorder: &Recorder,
+    cancel: &CancellationToken,
+) -> Result<Vec<CheckRun>, JobError> {
+    let mut checks = Vec::new();
+    for command in commands {
+        let started = Instant::now();
+        let ran = sandbox.exec(&Exec::shell(command.clone()), cancel).await?;
+        let (exit_code, killed) = match &ran.exit {
+            Exit::Code(code) => (Some(*code), None),
+            Exit::Signal(signal) => (None, Some(format!("signal {signal}"))),
+            Exit::Limit(limit) => (None, Some(limit.clone())),
+            Exit::Cancelled => return Ok(checks),
+        };
+        let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let output_tail = recorder
+            .redactor()
+            .redact(&text::reveal(&text::cap_middle(&ran.output, MAX_TAIL_BYTES)));
+        let check = CheckRun {
+            command: command.clone(),
+            side,
+            exit_code,
+            killed,
+            took_ms,
+            output_tail,
+        };
+        recorder.record(RunEvent::Checked { check: check.clone() }).await?;
+        checks.push(check);
+    }
+    Ok(checks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(command: &str, side: Side, exit_code: i32) -> CheckRun {
+        CheckRun {
+            command: command.into(),
+            side,
+            exit_code: Some(exit_code),
+            killed: None,
+            took_ms: 1,
+            output_tail: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_verdict_comes_from_exit_codes() {
+        let mut verdict = Verdict::new(vec!["test".into(), "lint".into()]);
+        assert!(!verdict.passed(), "nothing ran");
+        verdict.base = vec![check("test", Side::Base, 1), check("lint", Side::Base, 0)];
+        verdict.head = vec![check("test", Side::Head, 0), check("lint", Side::Head, 2)];
+        assert!(!verdict.passed());
+        assert_eq!(verdict.regressions()[0].command, "lint");
+        assert_eq!(verdict.repaired()[0].command, "test");
+        verdict.head[1].exit_code = Some(0);
+        assert!(verdict.passed() && verdict.regressions().is_empty());
+    }
+}

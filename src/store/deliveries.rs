@@ -1,0 +1,131 @@
+//! Table `deliveries`: each incoming webhook call once, by GitHub's GUID and by what it means.
+//! Called by `intake` and by retention. Never updates a delivery.
+
+use chrono::{DateTime, Utc};
+
+use super::row::{micros, row, without_nul};
+use super::{DeliveryRow, Inserted, StoreError, Tx};
+use crate::ids::RepoId;
+
+row! {
+    Stored {
+        guid: String,
+        semantic_key: String,
+        event: String,
+        action: String,
+        repo_id: Option<i64>,
+        body_sha256: String,
+        body: String,
+        received_at: DateTime<Utc>,
+        outcome: String,
+    }
+}
+
+impl Tx {
+    /// Stores a delivery, unless its GUID or its meaning was seen before.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn insert_delivery(&mut self, delivery: &DeliveryRow) -> Result<Inserted, StoreError> {
+        let inserted = on_db!(
+            self,
+            sqlx::query(
+                "INSERT INTO deliveries
+                     (guid, semantic_key, event, action, repo_id, body_sha256, body, received_at, outcome)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                 ON CONFLICT DO NOTHING"
+            )
+            .bind(without_nul(&delivery.guid))
+            .bind(without_nul(&delivery.semantic_key))
+            .bind(without_nul(&delivery.event))
+            .bind(without_nul(&delivery.action))
+            .bind(delivery.repo_id.map(RepoId::as_i64))
+            .bind(&delivery.body_sha256)
+            .bind(without_nul(&delivery.body))
+            .bind(micros(delivery.received_at))
+            .bind(without_nul(&delivery.outcome)),
+            execute
+        )?;
+        Ok(match inserted {
+            0 => Inserted::Duplicate,
+            _ => Inserted::New,
+        })
+    }
+
+    /// One delivery.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delivery(&mut self, guid: &str) -> Result<Option<DeliveryRow>, StoreError> {
+        let stored: Option<Stored> = on_db!(
+            self,
+            sqlx::query_as(
+                "SELECT guid, semantic_key, event, action, repo_id, body_sha256, body, received_at, outcome
+                 FROM deliveries
+                 WHERE guid = $1"
+            )
+            .bind(without_nul(guid)),
+            fetch_optional
+        )?;
+        Ok(stored.map(|stored| DeliveryRow {
+            guid: stored.guid,
+            semantic_key: stored.semantic_key,
+            event: stored.event,
+            action: stored.action,
+            repo_id: stored.repo_id.map(RepoId::from_i64),
+            body_sha256: stored.body_sha256,
+            body: stored.body,
+            received_at: stored.received_at,
+            outcome: stored.outcome,
+        }))
+    }
+
+    /// The meanings seen so far from `first` to `last`, both included, in the database's order of
+    /// text, which may ignore punctuation: whoever looks for a prefix compares it again. At most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn semantic_keys(&mut self, first: &str, last: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let keys = on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT semantic_key
+                 FROM deliveries
+                 WHERE semantic_key >= $1
+                   AND semantic_key <= $2
+                 ORDER BY semantic_key
+                 LIMIT $3"
+            )
+            .bind(without_nul(first))
+            .bind(without_nul(last))
+            .bind(i64::from(limit)),
+            fetch_all
+        )?;
+        Ok(keys)
+    }
+
+    /// Removes the oldest deliveries received before `before`, at most `limit`; returns how many.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn delete_deliveries(&mut self, before: DateTime<Utc>, limit: u32) -> Result<u64, StoreError> {
+        let deleted = on_db!(
+            self,
+            sqlx::query(
+                "DELETE FROM deliveries
+                 WHERE guid IN (
+                     SELECT guid
+                     FROM deliveries
+                     WHERE received_at < $1
+                     ORDER BY received_at
+                     LIMIT $2
+                 )"
+            )
+            .bind(micros(before))
+            .bind(i64::from(limit)),
+            execute
+        )?;
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,75 @@
+//! The doorbell: a hint that jobs may have become ready. On PostgreSQL a task listens for NOTIFY
+//! and rings in this process; on SQLite only this process rings. Called by `Store`.
+//! Never the truth: whoever waits also looks by itself after a while.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+/// The channel on PostgreSQL.
+const CHANNEL: &str = "forgehand_jobs";
+
+/// Pause before the listener connects again, so that a server that is down is not hammered.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Shared by all clones of a store.
+#[derive(Clone, Default)]
+pub(super) struct Bell {
+    notify: Arc<Notify>,
+    /// Begun with the first wait, so that a short command does not open a connection for it.
+    listener: Arc<OnceLock<AbortOnDropHandle<()>>>,
+}
+
+impl Bell {
+    /// Wakes everybody who waits; when nobody does, the next wait returns at once.
+    pub(super) fn ring(&self) {
+        self.notify.notify_waiters();
+        self.notify.notify_one();
+    }
+
+    /// Returns at the bell or after `at_most`.
+    pub(super) async fn wait(&self, at_most: Duration) {
+        // Only the time limit is an error here, and it is an answer too.
+        let _ = tokio::time::timeout(at_most, self.notify.notified()).await;
+    }
+
+    /// Makes sure that somebody listens on PostgreSQL, on a connection of its own.
+    pub(super) fn listen(&self, options: &PgConnectOptions) {
+        self.listener.get_or_init(|| {
+            let bell = self.notify.clone();
+            let options = options.clone();
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                loop {
+                    if let Err(error) = listen_until_broken(options.clone(), &bell).await {
+                        tracing::debug!(%error, "the doorbell's connection broke");
+                    }
+                    tokio::time::sleep(RECONNECT_PAUSE).await;
+                }
+            }))
+        });
+    }
+
+    /// Stops listening.
+    pub(super) fn close(&self) {
+        if let Some(listener) = self.listener.get() {
+            listener.abort();
+        }
+    }
+}
+
+async fn listen_until_broken(options: PgConnectOptions, bell: &Notify) -> Result<(), sqlx::Error> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(CHANNEL).await?;
+    // Whoever rang while nobody listened was not heard.
+    bell.notify_waiters();
+    loop {
+        // `None` means that the connection was lost and is there again: look as well.
+        let _ = listener.try_recv().await?;
+        bell.notify_waiters();
+        bell.notify_one();
+    }
+}

@@ -1,0 +1,90 @@
+//! Table `repositories`: where we are installed, as GitHub last told us. Called by `intake`.
+//! Never decides who may do something: names and installations move, ids do not.
+
+use super::row::{parse, row};
+use super::{RepoRow, StoreError, Tx};
+use crate::ids::{InstallationId, RepoId};
+
+row! {
+    Stored {
+        id: i64,
+        name: String,
+        installation_id: i64,
+        active: bool,
+    }
+}
+
+impl Tx {
+    /// One repository.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn repo(&mut self, id: RepoId) -> Result<Option<RepoRow>, StoreError> {
+        let stored: Option<Stored> = on_db!(
+            self,
+            sqlx::query_as(
+                "SELECT id, name, installation_id, active
+                 FROM repositories
+                 WHERE id = $1"
+            )
+            .bind(id.as_i64()),
+            fetch_optional
+        )?;
+        let Some(stored) = stored else {
+            return Ok(None);
+        };
+        Ok(Some(RepoRow {
+            id: RepoId::from_i64(stored.id),
+            name: parse("repositories.name", &stored.name)?,
+            installation: InstallationId::from_i64(stored.installation_id),
+            active: stored.active,
+        }))
+    }
+
+    /// Stores what was last heard of a repository.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn upsert_repo(&mut self, repo: &RepoRow) -> Result<(), StoreError> {
+        on_db!(
+            self,
+            sqlx::query(
+                "INSERT INTO repositories (id, name, installation_id, active)
+                 VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (id) DO UPDATE
+                 SET name = excluded.name,
+                     installation_id = excluded.installation_id,
+                     active = excluded.active"
+            )
+            .bind(repo.id.as_i64())
+            .bind(repo.name.as_str())
+            .bind(repo.installation.as_i64())
+            .bind(repo.active),
+            execute
+        )?;
+        Ok(())
+    }
+
+    /// All repositories of an installation become inactive (uninstalled, suspended) or active.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn set_installation_active(
+        &mut self,
+        installation: InstallationId,
+        active: bool,
+    ) -> Result<(), StoreError> {
+        on_db!(
+            self,
+            sqlx::query(
+                "UPDATE repositories
+                 SET active = $2
+                 WHERE installation_id = $1"
+            )
+            .bind(installation.as_i64())
+            .bind(active),
+            execute
+        )?;
+        Ok(())
+    }
+}

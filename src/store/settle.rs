@@ -1,0 +1,91 @@
+//! Jobs that ended without their worker (cancelled while they waited, recovered for the last
+//! time) whose status comment still says that they go on. Called by maintenance. Never touches a
+//! job that is not final.
+
+use chrono::{DateTime, Utc};
+
+use super::row::{micros, parse, to_json, without_nul};
+use super::{StoreError, Tx};
+use crate::effect::{EffectBody, EffectState};
+use crate::ids::{EffectId, JobId};
+
+impl Tx {
+    /// Final jobs that were created after `since` and have a status comment, but no last words
+    /// after it, oldest first.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn unsettled_jobs(&mut self, since: DateTime<Utc>, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let ids: Vec<String> = on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT jobs.id
+                 FROM jobs
+                 JOIN effects AS status
+                   ON status.job_id = jobs.id
+                  AND status.kind = 'status_comment'
+                  AND status.state = 'done'
+                 WHERE jobs.state IN ('done', 'dead', 'cancelled')
+                   AND jobs.created_at > $1
+                   AND NOT EXISTS (
+                       SELECT 1
+                       FROM effects AS last
+                       WHERE last.job_id = jobs.id
+                         AND last.kind = 'final_status'
+                         AND last.state IN ('done', 'failed')
+                         AND last.seq > status.seq
+                   )
+                 GROUP BY jobs.id
+                 ORDER BY jobs.id
+                 LIMIT $2"
+            )
+            .bind(micros(since))
+            .bind(i64::from(limit)),
+            fetch_all
+        )?;
+        ids.iter().map(|id| parse("jobs.id", id)).collect()
+    }
+
+    /// Notes that the last words of a final job are on GitHub (`done`) or cannot be (`failed`).
+    /// They stand at position `seq`, where a skipped row may stand already.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn note_settled(
+        &mut self,
+        job: &JobId,
+        seq: i64,
+        state: EffectState,
+        remote_id: &str,
+    ) -> Result<(), StoreError> {
+        let now = self.db_now().await?;
+        on_db!(
+            self,
+            sqlx::query(
+                "INSERT INTO effects (id, job_id, seq, kind, dedupe_key, body, state, fence, sent_at, tries, remote_id)
+                 SELECT $2, jobs.id, $3, 'final_status', $4, $5, $6, jobs.fence, $7, 1, $8
+                 FROM jobs
+                 WHERE jobs.id = $1
+                   AND jobs.state IN ('done', 'dead', 'cancelled')
+                 ON CONFLICT (job_id, seq) DO UPDATE
+                 SET state = excluded.state,
+                     sent_at = excluded.sent_at,
+                     remote_id = excluded.remote_id,
+                     problem = NULL"
+            )
+            .bind(job.as_str())
+            .bind(EffectId::new(now).as_str())
+            .bind(seq)
+            .bind(format!("{job}/{seq}"))
+            .bind(to_json(
+                "effects.body",
+                &EffectBody::FinalStatus { details: String::new() }
+            )?)
+            .bind(state.as_str())
+            .bind(now)
+            .bind(without_nul(remote_id)),
+            execute
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+//! The worker: claim, heartbeat, authorize, work, publish, settle; and the maintenance beside it.
+//! Every way a job can end is decided here, once. Called by `app`. Never lets two things write for
+//! one job at a time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::authority::{self, Authority};
+use crate::effect::{EffectBody, NewEffect};
+use crate::github::{Access, GitHub};
+use crate::ids::RunId;
+use crate::job::{JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
+use crate::publish::{self, Publisher};
+use crate::queue::{Pulse, Queue};
+use crate::recorder::Recorder;
+use crate::run::Ports;
+use crate::store::StoreError;
+
+mod control;
+mod fix;
+mod heartbeat;
+mod maintenance;
+
+pub use maintenance::maintain;
+
+/// Everything a worker needs. Cheap to clone.
+#[derive(Clone)]
+pub struct Worker {
+    /// The queue.
+    pub queue: Queue,
+    /// What runs need.
+    pub ports: Ports,
+    /// What publishing needs.
+    pub publisher: Publisher,
+    /// Where runs keep their folders.
+    pub state_dir: PathBuf,
+}
+
+/// A job in hand.
+struct InHand<'a> {
+    leased: &'a LeasedJob,
+    recorder: Recorder,
+    pulse: Pulse,
+    /// Stops the agent and its commands: the job was cancelled or the service drains.
+    cancel: CancellationToken,
+    cancelled_by_person: Arc<AtomicBool>,
+    /// The job is over or handed back: there is no lease to keep alive any more.
+    released: Arc<AtomicBool>,
+}
+
+impl Worker {
+    /// Claims and works until `stop`. Jobs in hand at that moment are handed back with their
+    /// checkpoint and without a counted attempt.
+    pub async fn run(&self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.queue.claim().await {
+                Ok(Some(leased)) => self.work_on(leased, stop).await,
+                Ok(None) => tokio::select! {
+                    () = self.queue.wait() => {}
+                    () = stop.cancelled() => {}
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "no job could be claimed");
+                    tokio::select! {
+                        () = tokio::time::sleep(self.queue.config().poll_seconds) => {}
+                        () = stop.cancelled() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the last words of jobs that ended without a worker, now and then until `stop`.
+    pub async fn settle_ended(&self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            match publish::settle_ended(&self.publisher).await {
+                Ok(0) => {}
+                Ok(jobs) => tracing::info!(jobs, "ended jobs were settled"),
+                Err(error) => tracing::warn!(?error, "ended jobs could not be looked for"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    async fn work_on(&self, leased: LeasedJob, drain: &CancellationToken) {
+        let job = &leased.job;
+        let span = tracing::info_span!("job", job.id = %job.id, repo = %job.repo, subject = %job.subject, fence = leased.lease.fence);
+        let _entered = span.enter();
+        drop(_entered);
+        let in_hand = InHand {
+            recorder: Recorder::stored(
+                self.publisher.store.clone(),
+                leased.lease.clone(),
+                self.ports.clock.clone(),
+                self.ports.redactor.clone(),
+            ),
+            pulse: Pulse::new(self.queue.silence_limit()),
+            cancel: CancellationToken::new(),
+            cancelled_by_person: Arc::default(),
+            released: Arc::default(),
+            leased: &leased,
+        };
+        let work = async {
+            // Boxed, as are the stages below: a run is a deep future, and worker threads have small stacks.
+            let result = Box::pin(self.attempt(&in_hand)).await;
+            Box::pin(self.settle(&in_hand, result, drain)).await;
+        };
+        let beat = heartbeat::keep_alive(&self.queue, &in_hand, drain);
+        use tracing::Instrument as _;
+        async {
+            tracing::info!(attempt = job.attempt, kind = %job.kind, "job claimed");
+            metrics::counter!("forgehand_jobs_claimed_total").increment(1);
+            tokio::select! {
+                () = work => {}
+                () = beat => tracing::warn!("the lease was lost; the work was dropped"),
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn attempt(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
+        let leased = in_hand.leased;
+        if leased.resumes_publishing {
+            return self.publish(in_hand, leased.clone()).await;
+        }
+        let client = self.github().repo(
+            leased.job.installation,
+            leased.job.repo_id,
+            leased.job.repo.clone(),
+            Access::Read,
+        );
+        match authority::authorize(&leased.job, &client).await? {
+            Authority::Denied(why) => return self.deny(in_hand, why).await,
+            Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
+        }
+        match leased.job.kind {
+            JobKind::Fix => Box::pin(self.fix(in_hand, &client)).await,
+            JobKind::Reply => Box::pin(self.reply(in_hand)).await,
+            JobKind::Stop => Box::pin(self.stop(in_hand)).await,
+        }
+    }
+
+    fn github(&self) -> &GitHub {
+        &self.publisher.github
+    }
+
+    async fn note_authority(&self, in_hand: &InHand<'_>, role: String) -> Result<(), JobError> {
+        use crate::event::RunEvent;
+        let job = &in_hand.leased.job;
+        let run = RunId::new(self.ports.clock.now());
+        in_hand
+            .recorder
+            .record(RunEvent::RunStarted {
+                run,
+                model: self.ports.model.name().to_owned(),
+            })
+            .await?;
+        in_hand
+            .recorder
+            .record(RunEvent::Authorized {
+                actor: job.request.actor.login.clone(),
+                permission: role,
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Ends a job whose person has no right. Nothing is written under a stranger's influence but,
+    /// to a command and once a day for each person, one polite sentence.
+    async fn deny(&self, in_hand: &InHand<'_>, why: String) -> Result<(), JobError> {
+        let job = &in_hand.leased.job;
+        tracing::info!(actor = %job.request.actor.login, why, "not allowed");
+        let mut planned = publish::ending(job, Outcome::Refused { reason: why });
+        if let (Trigger::Comment { .. }, Some(number)) = (&job.request.trigger, job.subject.number()) {
+            let day = self.ports.clock.now().format("%Y-%m-%d");
+            let dedupe_key = format!("polite/{}/{}/{day}", job.repo_id, job.request.actor.id);
+            let mut tx = self.publisher.store.begin().await?;
+            let told_today = tx.effect_key_is_taken(&dedupe_key).await?;
+            drop(tx);
+            if !told_today {
+                let body =
+                    "Only people who may write to this repository can give me work. Please ask one of them.".to_owned();
+                let comment = publish::comment(job, EffectBody::Comment { number, body });
+                planned.effects.insert(0, NewEffect { dedupe_key, ..comment });
+            }
+        }
+        self.publish_planned(in_hand, planned).await
+    }
+
+    /// Stores the ending and performs what belongs to it.
+    async fn end(&self, in_hand: &InHand<'_>, outcome: Outcome) -> Result<(), JobError> {
+        let planned = publish::ending(&in_hand.leased.job, outcome);
+        self.publish_planned(in_hand, planned).await
+    }
+
+    async fn publish_planned(&self, in_hand: &InHand<'_>, planned: publish::Planned) -> Result<(), JobError> {
+        self.queue
+            .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
+            .await?;
+        let mut leased = in_hand.leased.clone();
+        leased.job.state = JobState::Publishing;
+        leased.job.outcome = Some(planned.outcome);
+        self.publish(in_hand, leased).await
+    }
+
+    /// Performs the stored effects and finishes the job.
+    async fn publish(&self, in_hand: &InHand<'_>, leased: LeasedJob) -> Result<(), JobError> {
+        Box::pin(publish::dispatch(&self.publisher, &leased, &in_hand.pulse)).await?;
+        let outcome = publish::final_outcome(&self.publisher, &leased.job).await?;
+        in_hand.released.store(true, Ordering::SeqCst);
+        self.queue.finish(&leased.lease, &outcome).await?;
+        tracing::info!(outcome = ?outcome, "job finished");
+        metrics::counter!("forgehand_jobs_finished_total").increment(1);
+        Ok(())
+    }
+
+    /// What happens to a job whose attempt did not end it.
+    async fn settle(&self, in_hand: &InHand<'_>, result: Result<(), JobError>, drain: &CancellationToken) {
+        let lease = &in_hand.leased.lease;
+        let settled = match result {
+            Ok(()) => Ok(()),
+            Err(JobError::LeaseLost) => {
+                tracing::warn!("the lease was lost; another worker goes on");
+                Ok(())
+            }
+            Err(_) if drain.is_cancelled() => {
+                self.queue
+                    .snooze(lease, self.ports.clock.now(), "the service was stopped")
+                    .await
+            }
+            Err(JobError::Snooze(until, reason)) => {
+                tracing::info!(%until, reason, "job put off");
+                self.queue.snooze(lease, until, &reason).await
+            }
+            Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
+            Err(JobError::End(outcome)) => self.end_or_bury(in_hand, outcome).await,
+            Err(JobError::Fail(reason)) => {
+                tracing::warn!(reason, "job failed");
+                self.end_or_bury(in_hand, Outcome::GaveUp { reason, branch: None })
+                    .await
+            }
+            Err(JobError::Retry(reason)) => self.retry_or_give_up(in_hand, reason).await,
+        };
+        if let Err(error) = settled {
+            // The lease ends by itself and recovery takes over.
+            tracing::warn!(%error, "the job could not be settled");
+        }
+    }
+
+    async fn retry_or_give_up(&self, in_hand: &InHand<'_>, reason: String) -> Result<(), StoreError> {
+        let job = &in_hand.leased.job;
+        if job.attempt < job.max_attempts || in_hand.leased.resumes_publishing {
+            tracing::info!(reason, attempt = job.attempt, "attempt failed; another follows");
+            return self
+                .queue
+                .retry(&in_hand.leased.lease, job.attempt, &reason)
+                .await
+                .map(|_| ());
+        }
+        tracing::warn!(reason, "the last attempt failed");
+        let outcome = Outcome::GaveUp {
+            reason: format!("{reason} ({} attempts)", job.attempt),
+            branch: None,
+        };
+        self.end_or_bury(in_hand, outcome).await
+    }
+
+    /// Publishes an ending; where even that fails for good, the job is buried with its reason.
+    async fn end_or_bury(&self, in_hand: &InHand<'_>, outcome: Outcome) -> Result<(), StoreError> {
+        let lease = &in_hand.leased.lease;
+        let reason = match &outcome {
+            Outcome::GaveUp { reason, .. } | Outcome::Refused { reason } | Outcome::Stopped { reason, .. } => {
+                reason.clone()
+            }
+            other => format!("{other:?}"),
+        };
+        match self.end(in_hand, outcome).await {
+            Ok(()) | Err(JobError::LeaseLost) => Ok(()),
+            Err(JobError::Snooze(until, why)) => self.queue.snooze(lease, until, &why).await,
+            Err(JobError::Retry(why)) => self
+                .queue
+                .retry(lease, in_hand.leased.job.attempt, &why)
+                .await
+                .map(|_| ()),
+            Err(JobError::Fail(why) | JobError::NoRight(why)) => {
+                self.queue.bury(lease, &format!("{reason}; and then: {why}")).await
+            }
+            Err(JobError::End(_)) => self.queue.bury(lease, &reason).await,
+        }
+    }
+
+    /// The person lost the right: nothing more is written, the job is cancelled.
+    async fn withdraw(&self, in_hand: &InHand<'_>, why: &str) -> Result<(), StoreError> {
+        tracing::warn!(why, "permission was lost; nothing is published");
+        let reason = format!("permission: {why}");
+        self.queue.withdraw(&in_hand.leased.lease, &reason).await
+    }
+
+    fn was_cancelled(&self, in_hand: &InHand<'_>) -> bool {
+        in_hand.cancelled_by_person.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,210 @@
+//! The main path of a job that changes code: acknowledge, gather, work, plan, publish. Never
+//! publishes from memory what is not stored first.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{InHand, Worker};
+use crate::agent::{Checkpoint, Stop};
+use crate::event::{CheckRun, Event, RunEvent, Side, Stage};
+use crate::github::RepoClient;
+use crate::ids::RunId;
+use crate::job::{Job, JobError};
+use crate::publish::{self, BUNDLE};
+use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, SOLUTION, Target};
+use crate::store::StoreError;
+use crate::workspace::{RunFolder, mirror_path};
+
+/// Most events read back from a job's log.
+const MAX_EVENTS: u32 = 10_000;
+/// Least time between two edits of a status comment; three writes' worth is well within GitHub's
+/// limits with several jobs at once.
+const STATUS_INTERVAL_WRITES: u32 = 3;
+
+impl Worker {
+    pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
+        publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        let settled = CancellationToken::new();
+        let work = async {
+            let planned = Box::pin(self.work_and_plan(in_hand, client)).await;
+            settled.cancel();
+            planned
+        };
+        // The edits go on beside the work and are over before the last words are written.
+        let (planned, ()) = tokio::join!(work, self.keep_status(in_hand, &settled));
+        let planned = planned?;
+        in_hand
+            .recorder
+            .record(RunEvent::StageStarted { stage: Stage::Publish })
+            .await?;
+        self.publish_planned(in_hand, planned).await?;
+        self.remove_folder(&in_hand.leased.job).await;
+        Ok(())
+    }
+
+    async fn work_and_plan(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<publish::Planned, JobError> {
+        let job = &in_hand.leased.job;
+        let recorder = &in_hand.recorder;
+        let mirror = mirror_path(&self.state_dir, job.repo_id);
+        let gathering = Box::pin(run::gather(&self.ports, job, client, mirror, recorder));
+        let mut gathered = run::stage(recorder, Stage::Brief, gathering).await?;
+        let earlier = self.earlier(in_hand, &mut gathered).await?;
+        let Gathered { work, target } = gathered;
+        let place = Place {
+            state_dir: self.state_dir.clone(),
+            job: job.id.clone(),
+        };
+        let working = run::work(&self.ports, work, earlier, &place, recorder, &in_hand.cancel);
+        let finished = Box::pin(working).await?;
+        let finished = self.unless_drained(in_hand, finished)?;
+        if let Some(change) = &finished.change {
+            let bundle = tokio::fs::read(&change.bundle)
+                .await
+                .map_err(|error| JobError::Retry(format!("the bundle: {error}")))?;
+            recorder.checkpoint(BUNDLE, 0, &bundle).await?;
+        }
+        Box::pin(self.plan(in_hand, &finished, target)).await
+    }
+
+    /// A run that was interrupted because the service stops has not ended; one that a person
+    /// stopped has.
+    fn unless_drained(&self, in_hand: &InHand<'_>, finished: Finished) -> Result<Finished, JobError> {
+        match finished.stop {
+            Stop::Cancelled if !self.was_cancelled(in_hand) => {
+                Err(JobError::Retry("the service was stopped".to_owned()))
+            }
+            _ => Ok(finished),
+        }
+    }
+
+    async fn plan(
+        &self,
+        in_hand: &InHand<'_>,
+        finished: &Finished,
+        target: Target,
+    ) -> Result<publish::Planned, JobError> {
+        let job = &in_hand.leased.job;
+        let events = self.events(job).await?;
+        let target = match target {
+            Target::NewPull {
+                base,
+                issue,
+                title,
+                draft,
+            } => publish::Goal::NewPull {
+                base,
+                issue: (issue, title),
+                draft,
+            },
+            Target::ExistingPull { branch, head, .. } => publish::Goal::ExistingPull { branch, head },
+        };
+        let result = publish::Result {
+            stop: &finished.stop,
+            last_words: &finished.last_words,
+            import: finished.change.as_ref().map(|change| &change.import),
+            violations: &finished.violations,
+            checks: publish::Checks {
+                commands: &finished.verdict.commands,
+                base: &finished.verdict.base,
+                head: &finished.verdict.head,
+            },
+            target,
+        };
+        publish::plan(&self.publisher, job, result, &events).await
+    }
+
+    async fn events(&self, job: &Job) -> Result<Vec<Event>, StoreError> {
+        let mut tx = self.publisher.store.begin().await?;
+        tx.events(&job.id, 0, MAX_EVENTS).await
+    }
+
+    /// What an earlier attempt left, if its checkout is still on this machine and still fits: a
+    /// new pull request goes on from the same base, an existing one only from the same head.
+    async fn earlier(&self, in_hand: &InHand<'_>, gathered: &mut Gathered) -> Result<Earlier, JobError> {
+        let job = &in_hand.leased.job;
+        let mut tx = self.publisher.store.begin().await?;
+        let stored = tx.checkpoint(&job.id, CONVERSATION).await?;
+        let ended = tx.checkpoint(&job.id, SOLUTION).await?;
+        drop(tx);
+        let Some((_, body)) = stored else {
+            return Ok(Earlier::default());
+        };
+        let Ok(conversation) = serde_json::from_slice::<Checkpoint>(&body) else {
+            return Ok(Earlier::default());
+        };
+        let events = self.events(job).await?;
+        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
+        let found = tokio::task::spawn_blocking(move || RunFolder::open_existing(&state_dir, &id)).await;
+        let Ok(Ok(Some((folder, base)))) = found else {
+            let text = "An earlier attempt's work is not on this machine; this one starts anew.".to_owned();
+            in_hand.recorder.record(RunEvent::Noted { text }).await?;
+            return Ok(Earlier::default());
+        };
+        match &gathered.target {
+            Target::NewPull { .. } => gathered.work.base = base.clone(),
+            Target::ExistingPull { head, .. } if *head == base => {}
+            Target::ExistingPull { .. } => return Ok(Earlier::default()),
+        }
+        let run = RunId::new(self.ports.clock.now());
+        in_hand
+            .recorder
+            .record(RunEvent::RunResumed {
+                run,
+                turn: conversation.turn,
+            })
+            .await?;
+        let solution = ended.and_then(|(_, body)| serde_json::from_slice(&body).ok()).flatten();
+        Ok(Earlier {
+            folder: Some(folder),
+            solution,
+            conversation: Some(conversation),
+            base_checks: base_checks(&events),
+        })
+    }
+
+    /// Edits the status comment now and then until the work is over.
+    async fn keep_status(&self, in_hand: &InHand<'_>, settled: &CancellationToken) {
+        let pause = self.publisher.write_interval.max(Duration::from_millis(200)) * STATUS_INTERVAL_WRITES;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = settled.cancelled() => return,
+            }
+            if !in_hand.pulse.is_alive() {
+                return;
+            }
+            if let Err(error) = publish::update_status(&self.publisher, in_hand.leased).await {
+                tracing::info!(?error, "the status comment was not edited");
+            }
+        }
+    }
+
+    async fn remove_folder(&self, job: &Job) {
+        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
+        let removed = tokio::task::spawn_blocking(move || match RunFolder::open_existing(&state_dir, &id)? {
+            Some((folder, _)) => folder.remove(),
+            None => Ok(()),
+        });
+        match removed.await {
+            Ok(Ok(())) => {}
+            other => tracing::info!(?other, "the run folder was not removed; the sweep will do it"),
+        }
+    }
+}
+
+/// The last result of each check on the base.
+fn base_checks(events: &[Event]) -> Vec<CheckRun> {
+    let mut checks: Vec<CheckRun> = Vec::new();
+    for event in events {
+        let RunEvent::Checked { check } = &event.body else {
+            continue;
+        };
+        if check.side != Side::Base {
+            continue;
+        }
+        checks.retain(|other| other.command != check.command);
+        checks.push(check.clone());
+    }
+    checks
+}

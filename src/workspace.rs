@@ -1,0 +1,10 @@
+//! The folders of a run on this machine, and what a checkout says about how it is tested. Called
+//! by `run` and by the cleaner. The calls here block on the disk: callers on a runtime wrap them in
+//! `spawn_blocking`. Never follows a link that a sandbox left behind, and never runs anything.
+
+mod detect;
+mod folder;
+mod remove;
+
+pub use detect::{Commands, detect_commands};
+pub use folder::{RunFolder, Swept, mirror_path, sweep};

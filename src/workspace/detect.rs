@@ -1,0 +1,256 @@
+//! How a repository is tested, read from its own files. Pure: the caller brings the list of files
+//! and a way to read one. The first match of this order decides: Cargo, npm and its kin, Python,
+//! Go, a Makefile, CMake, Maven, Gradle, then scripts with a telling name. A repository that wants
+//! something else says so in its own configuration. Never guesses inside subfolders.
+
+use std::collections::HashSet;
+
+/// Commands found, as shell lines for the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Commands {
+    /// Prepare the checkout, for example install what a lockfile names.
+    pub setup: Vec<String>,
+    /// Verify a change.
+    pub test: Vec<String>,
+}
+
+/// Scripts that run a project's tests, by name.
+const SCRIPTS: &[&str] = &[
+    "tests/run",
+    "tests/run.sh",
+    "test.sh",
+    "run-tests.sh",
+    "run_tests.sh",
+    "tests/test.sh",
+    "script/test",
+    "scripts/test.sh",
+    "scripts/test",
+    "bin/test",
+];
+
+/// Interpreters that a script's first line may name.
+const INTERPRETERS: &[&str] = &["sh", "bash", "dash", "python3", "python", "node", "perl", "ruby"];
+
+/// Test files that are looked into for pytest.
+const MAX_PEEKS: usize = 20;
+
+/// The commands for a repository with these files; `read` gives a file's text, or nothing.
+pub fn detect_commands(files: &[String], read: impl Fn(&str) -> Option<String>) -> Commands {
+    let checkout = Checkout {
+        files: files.iter().map(String::as_str).collect(),
+        read: &read,
+    };
+    let detectors: [fn(&Checkout<'_>) -> Option<Commands>; 9] =
+        [cargo, node, python, go, make, cmake, maven, gradle, script];
+    detectors
+        .iter()
+        .find_map(|detector| detector(&checkout))
+        .unwrap_or_default()
+}
+
+struct Checkout<'a> {
+    files: HashSet<&'a str>,
+    read: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Checkout<'_> {
+    fn has(&self, path: &str) -> bool {
+        self.files.contains(path)
+    }
+
+    /// The text of a file that is there.
+    fn text(&self, path: &str) -> Option<String> {
+        self.has(path).then(|| (self.read)(path)).flatten()
+    }
+
+    /// Whether the file is there and mentions the word.
+    fn mentions(&self, path: &str, word: &str) -> bool {
+        self.text(path).is_some_and(|text| text.contains(word))
+    }
+}
+
+/// Commands that only test.
+fn testing(lines: &[&str]) -> Commands {
+    Commands {
+        setup: Vec::new(),
+        test: lines.iter().map(|line| (*line).to_owned()).collect(),
+    }
+}
+
+fn cargo(checkout: &Checkout<'_>) -> Option<Commands> {
+    checkout.has("Cargo.toml").then(|| testing(&["cargo test"]))
+}
+
+fn node(checkout: &Checkout<'_>) -> Option<Commands> {
+    let package: serde_json::Value = serde_json::from_str(&checkout.text("package.json")?).ok()?;
+    let script = package.get("scripts")?.get("test")?.as_str()?;
+    // What `npm init` writes; it always fails.
+    if script.trim().is_empty() || script.contains("no test specified") {
+        return None;
+    }
+    let needs_packages = ["dependencies", "devDependencies", "workspaces"]
+        .iter()
+        .filter_map(|key| package.get(key))
+        .any(|value| match value {
+            serde_json::Value::Object(entries) => !entries.is_empty(),
+            serde_json::Value::Array(entries) => !entries.is_empty(),
+            _ => false,
+        });
+    let has = |path: &str| checkout.has(path);
+    let (install, test) = if has("pnpm-lock.yaml") {
+        ("pnpm install --frozen-lockfile --prefer-offline", "pnpm test")
+    } else if has("yarn.lock") && has(".yarnrc.yml") {
+        ("yarn install --immutable", "yarn test")
+    } else if has("yarn.lock") {
+        ("yarn install --frozen-lockfile --prefer-offline", "yarn test")
+    } else if has("bun.lock") || has("bun.lockb") {
+        ("bun install --frozen-lockfile", "bun run test")
+    } else if has("package-lock.json") || has("npm-shrinkwrap.json") {
+        ("npm ci --prefer-offline --no-audit --no-fund", "npm test")
+    } else {
+        // Without a lockfile, installing would leave one in the change.
+        (
+            "npm install --no-package-lock --prefer-offline --no-audit --no-fund",
+            "npm test",
+        )
+    };
+    Some(Commands {
+        setup: needs_packages.then(|| install.to_owned()).into_iter().collect(),
+        test: vec![test.to_owned()],
+    })
+}
+
+fn python(checkout: &Checkout<'_>) -> Option<Commands> {
+    let named_for_pytest = checkout.has("pytest.ini")
+        || checkout.files.iter().any(|file| base_name(file) == "conftest.py")
+        || checkout.mentions("pyproject.toml", "pytest")
+        || checkout.mentions("setup.cfg", "[tool:pytest]")
+        || checkout.mentions("tox.ini", "pytest");
+    if named_for_pytest {
+        return Some(testing(&["python3 -m pytest -q"]));
+    }
+    if checkout.has("tox.ini") {
+        return Some(testing(&["tox -q"]));
+    }
+    let mut tests: Vec<&str> = checkout
+        .files
+        .iter()
+        .copied()
+        .filter(|file| is_python_test(file))
+        .collect();
+    // A set has no order, and the answer must not depend on chance.
+    tests.sort_unstable();
+    let first = tests.first()?;
+    if tests
+        .iter()
+        .take(MAX_PEEKS)
+        .any(|file| checkout.mentions(file, "pytest"))
+    {
+        return Some(testing(&["python3 -m pytest -q"]));
+    }
+    // unittest enters only folders that are packages, so a plain folder is named to it.
+    match first.rsplit_once('/') {
+        Some((folder, _)) if !checkout.has(&format!("{folder}/__init__.py")) && is_plain_word(folder) => {
+            Some(testing(&[&format!("python3 -m unittest discover -s {folder}")]))
+        }
+        _ => Some(testing(&["python3 -m unittest discover"])),
+    }
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_python_test(file: &str) -> bool {
+    let name = base_name(file);
+    name.starts_with("test") && name.ends_with(".py")
+}
+
+/// Whether a path can stand in a shell line as it is.
+fn is_plain_word(path: &str) -> bool {
+    !path.starts_with('-')
+        && path
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'.'))
+}
+
+fn go(checkout: &Checkout<'_>) -> Option<Commands> {
+    checkout.has("go.mod").then(|| testing(&["go test ./..."]))
+}
+
+fn make(checkout: &Checkout<'_>) -> Option<Commands> {
+    // In the order in which make itself looks.
+    let text = ["GNUmakefile", "makefile", "Makefile"]
+        .iter()
+        .find_map(|name| checkout.text(name))?;
+    let has_target = |target: &str| {
+        text.lines().any(|line| {
+            line.split_once(':').is_some_and(|(names, rest)| {
+                !rest.starts_with('=') && names.split_whitespace().any(|name| name == target)
+            }) && !line.starts_with(['\t', '#', '.'])
+        })
+    };
+    ["test", "check"]
+        .iter()
+        .find(|target| has_target(target))
+        .map(|target| testing(&[&format!("make {target}")]))
+}
+
+fn cmake(checkout: &Checkout<'_>) -> Option<Commands> {
+    let text = checkout.text("CMakeLists.txt")?.to_lowercase();
+    let tested = ["enable_testing", "include(ctest", "add_test"]
+        .iter()
+        .any(|word| text.contains(word));
+    // Built in the home folder, since a build folder in the checkout would become part of the change.
+    tested.then(|| {
+        testing(&[
+            "cmake -S . -B \"$HOME/cmake-build\"",
+            "cmake --build \"$HOME/cmake-build\"",
+            "ctest --test-dir \"$HOME/cmake-build\" --output-on-failure",
+        ])
+    })
+}
+
+fn maven(checkout: &Checkout<'_>) -> Option<Commands> {
+    if !checkout.has("pom.xml") {
+        return None;
+    }
+    let wrapper = checkout.has("mvnw");
+    Some(testing(&[if wrapper {
+        "sh ./mvnw -B -q test"
+    } else {
+        "mvn -B -q test"
+    }]))
+}
+
+fn gradle(checkout: &Checkout<'_>) -> Option<Commands> {
+    let has_build = [
+        "build.gradle",
+        "build.gradle.kts",
+        "settings.gradle",
+        "settings.gradle.kts",
+    ]
+    .iter()
+    .any(|name| checkout.has(name));
+    let wrapper = checkout.has("gradlew");
+    has_build.then(|| testing(&[if wrapper { "sh ./gradlew test" } else { "gradle test" }]))
+}
+
+fn script(checkout: &Checkout<'_>) -> Option<Commands> {
+    let path = SCRIPTS.iter().find(|path| checkout.has(path))?;
+    // The list of files does not say what is executable, so the interpreter is named.
+    let text = checkout.text(path).unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    let named = first.strip_prefix("#!").and_then(|line| {
+        let words = line.split_whitespace().map(base_name);
+        words.filter(|word| *word != "env").find(|word| !word.starts_with('-'))
+    });
+    let interpreter = INTERPRETERS
+        .iter()
+        .find(|known| named == Some(**known))
+        .unwrap_or(&"sh");
+    Some(testing(&[&format!("{interpreter} {path}")]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Runs a story on both databases: a fresh SQLite file, and a fresh database in the PostgreSQL
+//! cluster that `FORGEHAND_TEST_POSTGRES` names. After each story the invariants must hold.
+//! Never skips one of them: without a cluster the story fails and says how to get one.
+
+use std::path::PathBuf;
+
+use forgehand::secret::{Secret, random_hex};
+use forgehand::store::Store;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
+use url::Url;
+
+/// Connections of a store in a test: enough for the eight workers of some stories.
+const CONNECTIONS: u32 = 10;
+
+/// A fresh database.
+pub struct Database {
+    /// Its address.
+    pub url: Secret,
+    place: Place,
+}
+
+enum Place {
+    Sqlite { folder: tempfile::TempDir },
+    Postgres { cluster: Url, name: String },
+}
+
+/// Runs a story on a migrated store of each kind.
+pub async fn each(story: impl AsyncFn(Store)) {
+    each_database(async |database| {
+        let store = database.open().await;
+        story(store.clone()).await;
+        store.close().await;
+    })
+    .await;
+}
+
+/// Runs a story on an empty database of each kind, for stories that need more than one store or
+/// the address. What the story leaves must keep the invariants.
+pub async fn each_database(story: impl AsyncFn(&Database)) {
+    for database in [Database::sqlite(), Database::postgres().await] {
+        eprintln!("on {}", database.kind());
+        story(&database).await;
+        let store = database.open().await;
+        let mut tx = store.begin().await.unwrap();
+        assert_eq!(tx.violations().await.unwrap(), [], "on {}", database.kind());
+        drop(tx);
+        store.close().await;
+        database.remove().await;
+    }
+}
+
+impl Database {
+    /// A file in a new folder, in memory where that is possible.
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir())
+            .unwrap();
+        let path = folder.path().join("state/forgehand.sqlite");
+        Self {
+            url: Secret::new(format!("sqlite:{}", path.display())),
+            place: Place::Sqlite { folder },
+        }
+    }
+
+    /// A new database in the cluster of the test run.
+    pub async fn postgres() -> Self {
+        let cluster = std::env::var("FORGEHAND_TEST_POSTGRES").expect(
+            "FORGEHAND_TEST_POSTGRES must be the postgresql:// address of a cluster for tests; start the tests with \
+             tests/run",
+        );
+        let cluster: Url = cluster.parse().expect("FORGEHAND_TEST_POSTGRES is a URL");
+        let name = format!("forgehand_test_{}", random_hex::<8>());
+        in_cluster(&cluster, format!("CREATE DATABASE {name}")).await;
+        let mut url = cluster.clone();
+        url.set_path(&name);
+        Self {
+            url: Secret::new(url.as_str()),
+            place: Place::Postgres { cluster, name },
+        }
+    }
+
+    /// `sqlite` or `postgres`.
+    pub fn kind(&self) -> &'static str {
+        match self.place {
+            Place::Sqlite { .. } => "sqlite",
+            Place::Postgres { .. } => "postgres",
+        }
+    }
+
+    /// The file, on SQLite.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Sqlite { folder } => Some(folder.path().join("state/forgehand.sqlite")),
+            Place::Postgres { .. } => None,
+        }
+    }
+
+    /// A store of its own, migrated: another process as far as the database can tell.
+    pub async fn open(&self) -> Store {
+        let store = Store::open(&self.url, CONNECTIONS).await.unwrap();
+        store.migrate().await.unwrap();
+        store
+    }
+
+    /// Runs statements behind the store's back, to make what should not exist.
+    pub async fn execute(&self, statements: &str) {
+        let statements = AssertSqlSafe(statements.to_owned());
+        let url = self.url.expose();
+        match self.place {
+            Place::Sqlite { .. } => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Place::Postgres { .. } => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+        }
+    }
+
+    /// Removes a database of PostgreSQL; a file goes with its folder.
+    pub async fn remove(self) {
+        if let Place::Postgres { cluster, name } = self.place {
+            in_cluster(&cluster, format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+    }
+}
+
+async fn in_cluster(cluster: &Url, statement: String) {
+    let mut connection = PgConnection::connect(cluster.as_str())
+        .await
+        .expect("the cluster of FORGEHAND_TEST_POSTGRES answers; start the tests with tests/run");
+    sqlx::raw_sql(AssertSqlSafe(statement))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+}
