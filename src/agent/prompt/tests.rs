@@ -1,3 +1,5 @@
+//! The beginning of a conversation, as models read it. Never compared in pieces: the whole is a snapshot.
+
 use super::*;
 
 const FENCE: &str = "00112233445566778899aabbccddeeff";

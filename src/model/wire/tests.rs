@@ -1,3 +1,5 @@
+//! Requests and replies in every dialect of the chat completions.
+
 use super::*;
 
 fn request() -> ChatRequest {

@@ -1,3 +1,5 @@
+//! Edits by the rows of the failure catalogue, and what no edit may do.
+
 use super::*;
 
 fn edit(content: &[u8], old: &str, new: &str) -> Result<Edited, EditProblem> {
