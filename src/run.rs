@@ -223,7 +223,10 @@ impl Desk<'_> {
             repairs += 1;
             let text = match violations.as_slice() {
                 [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
-                broken => format!("The change breaks rules and goes back to the agent: {}", broken.join("; ")),
+                broken => format!(
+                    "The change breaks rules and goes back to the agent: {}",
+                    broken.join("; ")
+                ),
             };
             self.recorder.record(RunEvent::Noted { text }).await?;
             resume = Some(solution.conversation.with_remark(&complaint));
