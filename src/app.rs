@@ -235,25 +235,32 @@ impl App {
         };
         let ports = self.ports()?;
         let workers = self.config.queue.workers;
-        let (config, store, clock, redactor, stop, queue) = (
-            self.config.clone(),
-            self.store.clone(),
-            self.clock.clone(),
-            self.redactor.clone(),
-            self.stop.clone(),
-            queue.clone(),
-        );
+        let (config, stop, queue) = (self.config.clone(), self.stop.clone(), queue.clone());
+        let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
         tasks.spawn(async move {
             // GitHub may be away at start-up; work begins when it answers.
             let Some(app) = who_are_we(&github, &stop).await else {
                 return;
             };
-            let publisher = publisher(&config, store, github, app, ports.git.clone(), clock, redactor);
+            let publisher = Publisher {
+                store,
+                github,
+                app,
+                git: ports.git.clone(),
+                state_dir: config.server.state_dir.clone(),
+                marker: marker_key(&config.github),
+                command: config.github.command.clone(),
+                call_timeout: config.github.call_timeout_seconds,
+                list_lag: config.github.list_lag_seconds,
+                write_interval: config.github.write_interval_seconds,
+                clock,
+                redactor,
+            };
             let worker = Worker {
                 queue,
                 ports,
                 publisher,
-                state_dir: config.server.state_dir.clone(),
+                state_dir: config.server.state_dir,
             };
             let mut slots = tokio::task::JoinSet::new();
             let (settler, until) = (worker.clone(), stop.clone());
@@ -326,31 +333,6 @@ async fn who_are_we(github: &GitHub, stop: &CancellationToken) -> Option<GitHubA
             () = stop.cancelled() => return None,
         }
         pause = (pause * 2).min(Duration::from_secs(30));
-    }
-}
-
-fn publisher(
-    config: &Config,
-    store: Store,
-    github: GitHub,
-    app: GitHubApp,
-    git: Git,
-    clock: Clock,
-    redactor: Redactor,
-) -> Publisher {
-    Publisher {
-        store,
-        github,
-        app,
-        git,
-        state_dir: config.server.state_dir.clone(),
-        marker: marker_key(&config.github),
-        command: config.github.command.clone(),
-        call_timeout: config.github.call_timeout_seconds,
-        list_lag: config.github.list_lag_seconds,
-        write_interval: config.github.write_interval_seconds,
-        clock,
-        redactor,
     }
 }
 

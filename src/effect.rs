@@ -108,7 +108,11 @@ pub enum EffectBody {
         draft: bool,
     },
     /// The status comment's last text, rendered from the log when its turn comes.
-    FinalStatus,
+    FinalStatus {
+        /// What follows the headline when the work landed, for example the verification table.
+        #[serde(default)]
+        details: String,
+    },
     /// The label goes, so that it stays a button that can be pressed again.
     RemoveLabel {
         /// Where.
@@ -127,7 +131,7 @@ impl EffectBody {
             EffectBody::Comment { .. } => "comment",
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
-            EffectBody::FinalStatus => "final_status",
+            EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::RemoveLabel { .. } => "remove_label",
         }
     }

@@ -70,9 +70,9 @@ impl Stage {
             Stage::Authorize => "Check permission",
             Stage::Brief => "Read the request",
             Stage::Open => "Check out the repository",
-            Stage::SetUp => "Prepare the sandbox",
+            Stage::SetUp => "Prepare and run the checks before",
             Stage::Solve => "Work on the change",
-            Stage::Verify => "Run the checks before and after",
+            Stage::Verify => "Run the checks after",
             Stage::Publish => "Publish",
         }
     }

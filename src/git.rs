@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use crate::ids::{BranchName, CommitSha};
 use crate::secret::Secret;
 
+mod bundle;
 mod checkout;
 mod file;
 mod import;
@@ -178,11 +179,11 @@ impl Git {
         extra_refs: &[String],
         timeout: Duration,
     ) -> Result<(), GitError> {
-        mirror::refresh(self, mirror, remote, extra_refs, timeout).await
+        mirror::refresh(self, &absolute(mirror)?, remote, extra_refs, timeout).await
     }
     /// The commit of a ref in the mirror, for example `refs/heads/main`.
     pub async fn resolve(&self, mirror: &Path, full_ref: &str) -> Result<CommitSha, GitError> {
-        mirror::resolve(self, mirror, full_ref).await
+        mirror::resolve(self, &absolute(mirror)?, full_ref).await
     }
     /// A file's bytes at a commit, following symbolic links inside the tree; `None` when absent.
     pub async fn read_file(
@@ -193,11 +194,11 @@ impl Git {
         path: &str,
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>, GitError> {
-        file::read(self, mirror, remote, at, path, max_bytes).await
+        file::read(self, &absolute(mirror)?, remote, at, path, max_bytes).await
     }
     /// Paths of all files at a commit, at most `max`.
     pub async fn list_files(&self, mirror: &Path, at: &CommitSha, max: usize) -> Result<Vec<String>, GitError> {
-        mirror::list_files(self, mirror, at, max).await
+        mirror::list_files(self, &absolute(mirror)?, at, max).await
     }
     /// Makes `base_git` (bare, depth 1, host-owned) and fills `workspace` with the files of the
     /// commit and a throw-away `.git` on a branch `work` at that commit. The `.git` borrows its
@@ -210,7 +211,8 @@ impl Git {
         base_git: &Path,
         workspace: &Path,
     ) -> Result<(), GitError> {
-        checkout::check_out(self, mirror, remote, at, base_git, workspace).await
+        let (base_git, workspace) = (absolute(base_git)?, absolute(workspace)?);
+        checkout::check_out(self, &absolute(mirror)?, remote, at, &base_git, &workspace).await
     }
     /// Imports an untrusted bundle into the fresh bare repository `into`, checks it with fsck
     /// and the tree policy against `base`.
@@ -222,7 +224,8 @@ impl Git {
         into: &Path,
         policy: &TreePolicy,
     ) -> Result<Import, GitError> {
-        import::import(self, bundle, base_git, base, into, policy).await
+        let (base_git, into) = (absolute(base_git)?, absolute(into)?);
+        import::import(self, bundle, &base_git, base, &into, policy).await
     }
     /// The import's changes as a unified diff, at most `max_bytes`.
     pub async fn diff(&self, import: &Import, max_bytes: usize) -> Result<String, GitError> {
@@ -248,10 +251,15 @@ impl Git {
         branch: &BranchName,
         expect: Option<&CommitSha>,
     ) -> Result<(), GitError> {
-        push::push(self, repo, remote, sha, branch, expect).await
+        push::push(self, &absolute(repo)?, remote, sha, branch, expect).await
     }
     /// Where a branch points on the remote.
     pub async fn remote_sha(&self, remote: &Remote, branch: &BranchName) -> Result<Option<CommitSha>, GitError> {
         self.ask(&remote::Target::parse(remote)?, branch).await
     }
+}
+
+/// Git runs at the root of the file system, where a relative path would mean something else.
+fn absolute(path: &Path) -> Result<PathBuf, GitError> {
+    std::path::absolute(path).map_err(|error| GitError::Failed(format!("{}: {error}", path.display())))
 }

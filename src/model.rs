@@ -18,6 +18,7 @@ mod client;
 mod failure;
 mod pricing;
 mod quirks;
+mod reading;
 mod sse;
 mod stub;
 mod text_calls;

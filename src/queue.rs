@@ -124,14 +124,15 @@ impl Queue {
     /// # Errors
     /// As [`Queue::heartbeat`].
     pub async fn withdraw(&self, lease: &Lease, reason: &str) -> Result<(), StoreError> {
-        self.finish(
-            lease,
-            &Outcome::Stopped {
-                reason: reason.to_owned(),
-                branch: None,
-            },
-        )
-        .await
+        let outcome = Outcome::Stopped {
+            reason: reason.to_owned(),
+            branch: None,
+        };
+        match self.finish(lease, &outcome).await {
+            // A call of unknown outcome cannot be skipped; the job ends all the same.
+            Err(StoreError::Corrupt(_)) => self.bury(lease, reason).await,
+            other => other,
+        }
     }
 
     /// Gives the job up.

@@ -167,26 +167,30 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
-        let resumed = earlier.conversation.is_some();
-        if !resumed {
-            let set_up = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
-            let notes = stage(self.recorder, Stage::SetUp, set_up).await?;
+        let mut verdict = Verdict::new(work.brief.checks.clone());
+        let resumed = earlier.conversation.is_some() && earlier.base_checks.len() == work.brief.checks.len();
+        if resumed {
+            verdict.base = earlier.base_checks;
+        } else {
+            let prepare = self.prepare(&work, earlier.conversation.is_some());
+            let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
+            verdict.base = base;
             work.brief.notes.extend(notes);
         }
-        let mut verdict = Verdict::new(work.brief.checks.clone());
-        verdict.base = match resumed && earlier.base_checks.len() == work.brief.checks.len() {
-            true => earlier.base_checks,
-            false => {
-                verify::run_checks(self.sandbox, &work.brief.checks, Side::Base, self.recorder, self.cancel).await?
-            }
-        };
         work.brief.notes.extend(verdict.base_in_words());
-        stage(
-            self.recorder,
-            Stage::Solve,
-            self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict),
-        )
-        .await
+        self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
+            .await
+    }
+
+    /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
+    /// is not the base any more: nothing is run there.
+    async fn prepare(&self, work: &Work, worked_in: bool) -> Result<(Vec<String>, Vec<CheckRun>), JobError> {
+        if worked_in {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let notes = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?;
+        let base = verify::run_checks(self.sandbox, &work.brief.checks, Side::Base, self.recorder, self.cancel).await?;
+        Ok((notes, base))
     }
 
     /// The agent's turns, then the import and the checks; a change that breaks what worked goes
@@ -200,9 +204,9 @@ impl Desk<'_> {
     ) -> Result<Finished, JobError> {
         let mut repairs = 0;
         loop {
-            let solution = match solved.take() {
+            let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => self.solve(work, resume.take()).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
             record_solved(self.recorder, &solution, change.as_ref()).await?;
@@ -210,6 +214,11 @@ impl Desk<'_> {
             if let (Some(change), true) = (&change, done) {
                 verdict.head = Box::pin(verify::check_head(self, work, change)).await?;
             }
+            if self.cancel.is_cancelled() {
+                // Stopped during the checks: what they said is not the whole.
+                solution.stop = Stop::Cancelled;
+            }
+            let done = done && solution.stop != Stop::Cancelled;
             let complaint = complaint(&verdict, &violations).filter(|_| done && repairs < MAX_REPAIRS);
             let Some(complaint) = complaint else {
                 return Ok(Finished {

@@ -290,11 +290,13 @@ impl std::fmt::Display for SandboxDescription {
 pub struct SandboxFolders {
     /// The checkout; becomes [`WORKSPACE`], writable.
     pub workspace: PathBuf,
-    /// Home of the sandbox's user, writable, kept for the whole run.
+    /// Home of the sandbox's user, writable, kept for the whole run. A folder `tmp` beside it
+    /// becomes /tmp.
     pub home: PathBuf,
-    /// Bare repository with the base commit, read-only inside as `/run/forgehand/base.git`.
+    /// Bare repository with the base commit, read-only inside as `/run/forgehand/base.git`. It must
+    /// hold its objects itself: what it borrows from elsewhere cannot be seen inside.
     pub base_git: PathBuf,
-    /// Where exports appear: a folder the sandbox can write, `/run/forgehand/out` inside.
+    /// Where exports appear: `/run/forgehand/out`, there and writable only during an export.
     pub out: PathBuf,
 }
 

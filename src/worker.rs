@@ -47,6 +47,8 @@ struct InHand<'a> {
     /// Stops the agent and its commands: the job was cancelled or the service drains.
     cancel: CancellationToken,
     cancelled_by_person: Arc<AtomicBool>,
+    /// The job is over or handed back: there is no lease to keep alive any more.
+    released: Arc<AtomicBool>,
 }
 
 impl Worker {
@@ -101,6 +103,7 @@ impl Worker {
             pulse: Pulse::new(self.queue.silence_limit()),
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
+            released: Arc::default(),
             leased: &leased,
         };
         let work = async {
@@ -211,6 +214,7 @@ impl Worker {
     async fn publish(&self, in_hand: &InHand<'_>, leased: LeasedJob) -> Result<(), JobError> {
         Box::pin(publish::dispatch(&self.publisher, &leased, &in_hand.pulse)).await?;
         let outcome = publish::final_outcome(&self.publisher, &leased.job).await?;
+        in_hand.released.store(true, Ordering::SeqCst);
         self.queue.finish(&leased.lease, &outcome).await?;
         tracing::info!(outcome = ?outcome, "job finished");
         metrics::counter!("forgehand_jobs_finished_total").increment(1);

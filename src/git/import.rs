@@ -1,24 +1,22 @@
-//! What a sandbox made, brought to our side: a bundle is copied, fetched with fsck into a fresh
-//! bare repository, and judged by the tree policy; then its tree becomes a commit of ours.
+//! What a sandbox made, brought to our side: the pack of a bundle goes through fsck into a
+//! fresh bare repository and is judged by the tree policy; then its tree becomes a commit of ours.
 //! Never reuses a repository that took unchecked objects (fsck skips what is already there), and
 //! takes nothing of the bundle but one tree: author, date, message and other refs stay behind.
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::bundle;
 use super::checkout::init_bare;
 use super::policy::{self, Facts, RawChange};
 use super::{Change, Git, GitError, Import, Signature, TreePolicy};
 use crate::ids::CommitSha;
 use crate::text;
 
-/// The only ref that is taken from a bundle.
-const EXPORT_REF: &str = "refs/heads/export";
-/// Where it lands.
+/// Where the exported commit lands.
 const IMPORT_REF: &str = "refs/import/change";
 /// Longest time of any step on untrusted objects.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,12 +37,7 @@ pub(super) async fn import(
     policy: &TreePolicy,
 ) -> Result<Import, GitError> {
     prepare(git, base_git, base, into).await?;
-    let copy = into.join("import.bundle");
-    take_copy(bundle, &copy, policy.max_bundle_bytes)?;
-    let fetched = fetch(git, &copy, into, policy).await;
-    // Not needed any more, and as large as the change.
-    let _ = fs::remove_file(&copy);
-    let commit = fetched?;
+    let commit = take(git, bundle, base, into, policy).await?;
     let tree = tree_on_base(git, into, &commit, base).await?;
     let repo = Repo { git, path: into };
     // First, because it streams: a comparison is collected in memory, and a tree that names itself
@@ -81,73 +74,60 @@ async fn prepare(git: &Git, base_git: &Path, base: &CommitSha, into: &Path) -> R
     init_bare(git, into, base).await?;
     let objects = base_git.join("objects");
     let alternates = format!("{}\n", objects.display());
-    let fail = |error: std::io::Error| GitError::Failed(format!("prepare {}: {error}", into.display()));
+    let fail = |error: io::Error| GitError::Failed(format!("prepare {}: {error}", into.display()));
     fs::create_dir_all(into.join("objects/info")).map_err(fail)?;
     fs::write(into.join("objects/info/alternates"), alternates).map_err(fail)?;
     match fs::copy(base_git.join("shallow"), into.join("shallow")) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(fail(error)),
     }
 }
 
-/// Copies the bundle out of the sandbox's reach. A link, pipe or device in its place is refused,
-/// and what the sandbox does to its own file afterwards no longer matters.
-fn take_copy(bundle: &Path, copy: &Path, max_bytes: u64) -> Result<(), GitError> {
-    let fail = |error: std::io::Error| GitError::Failed(format!("read the bundle {}: {error}", bundle.display()));
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let source = fs::File::options()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(bundle)
-        .map_err(fail)?;
-    if !source.metadata().map_err(fail)?.is_file() {
-        return Err(GitError::Policy(vec!["the bundle is not a regular file".to_owned()]));
+/// Takes the pack of the bundle, every object checked, and points our ref at the exported commit.
+/// It is read once, from an open file: what the sandbox does to it meanwhile can only break it.
+async fn take(
+    git: &Git,
+    path: &Path,
+    base: &CommitSha,
+    into: &Path,
+    policy: &TreePolicy,
+) -> Result<CommitSha, GitError> {
+    let fail = |error: io::Error| GitError::Failed(format!("read the bundle {}: {error}", path.display()));
+    let refuse = |problem: String| GitError::Policy(vec![problem]);
+    let mut file = bundle::open(path).map_err(fail)?;
+    let found = file.metadata().map_err(fail)?;
+    if !found.is_file() {
+        return Err(refuse("the bundle is not a regular file".to_owned()));
     }
-    let mut target = fs::File::create_new(copy).map_err(fail)?;
-    let copied = std::io::copy(&mut source.take(max_bytes.saturating_add(1)), &mut target).map_err(fail)?;
-    if copied > max_bytes {
-        return Err(GitError::Policy(vec![format!(
-            "the change is larger than {}",
-            text::bytes_in_words(max_bytes)
-        )]));
+    if found.len() > policy.max_bundle_bytes {
+        let most = text::bytes_in_words(policy.max_bundle_bytes);
+        return Err(refuse(format!("the change is larger than {most}")));
     }
-    Ok(())
-}
-
-async fn fetch(git: &Git, copy: &Path, into: &Path, policy: &TreePolicy) -> Result<CommitSha, GitError> {
+    let tip = bundle::read_head(&mut file, base).map_err(refuse)?;
     let output = git
-        .call(&[
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--no-auto-maintenance",
-            "--end-of-options",
-        ])
-        .arg(copy)
-        .arg(format!("+{EXPORT_REF}:{IMPORT_REF}"))
+        .call(&["index-pack", "--stdin", "--fix-thin", "--strict", "--fsck-objects"])
+        .arg(format!("--max-input-size={}", policy.max_bundle_bytes))
         .git_dir(into)
-        .allow_file()
+        .stdin_file(file)
         .timeout(TIMEOUT)
         .limits(policy.max_bundle_bytes.saturating_mul(2).max(64 << 20), MAX_MEMORY)
         .output()
         .await?;
     if output.code != Some(0) {
-        return Err(GitError::Policy(vec![format!(
-            "git refuses the bundle: {}",
-            text::cap(&output.stderr, 1_000)
-        )]));
+        let reason = text::cap(&output.stderr, 1_000);
+        return Err(refuse(format!("git refuses the bundle: {reason}")));
     }
-    git.call(&["rev-parse", "--verify", "--quiet"])
-        .arg(format!("{IMPORT_REF}^{{commit}}"))
+    let set = git
+        .call(&["update-ref", IMPORT_REF])
+        .arg(tip.as_str())
         .git_dir(into)
-        .run()
-        .await?
-        .line()
-        .parse()
-        .map_err(|_| GitError::Policy(vec![format!("the bundle has no commit at {EXPORT_REF}")]))
+        .output()
+        .await?;
+    match set.code {
+        Some(0) => Ok(tip),
+        _ => Err(refuse(format!("the bundle does not hold its commit {tip}"))),
+    }
 }
 
 /// The commit's tree, if its only parent is the base.

@@ -18,9 +18,6 @@ pub struct LocalRepo {
     pub head: CommitSha,
 }
 
-/// Ref under which a result is offered to the checkout.
-const RESULT_REF: &str = "refs/heads/result";
-
 /// Finds the checkout that a folder lies in.
 pub(super) async fn open(git: &Git, folder: &Path) -> Result<LocalRepo, GitError> {
     let folder = folder
@@ -98,7 +95,7 @@ fn read_small(file: &Path) -> Result<String, GitError> {
 }
 
 /// Puts a commit of an import on a new branch of the checkout; the name gets a suffix when the
-/// branch exists.
+/// branch exists. The objects were checked at the import, so their pack is written into place.
 pub(super) async fn leave_branch(
     git: &Git,
     repo: &LocalRepo,
@@ -106,34 +103,27 @@ pub(super) async fn leave_branch(
     sha: &CommitSha,
     wanted: &BranchName,
 ) -> Result<BranchName, GitError> {
-    let offer = git
-        .call(&["update-ref", "--end-of-options"])
-        .git_dir(&import.repo)
-        .arg(RESULT_REF)
-        .arg(sha.as_str());
-    offer.run().await?;
     let branch = match exists(git, repo, wanted).await? {
         false => wanted.clone(),
         true => wanted.with_suffix(sha.short()),
     };
-    if exists(git, repo, &branch).await? {
-        return Ok(branch); // the same result was left here before
+    git.call(&["pack-objects", "-q", "--revs", "--delta-base-offset"])
+        .arg(repo.git_dir.join("objects/pack/pack"))
+        .git_dir(&import.repo)
+        .stdin(format!("{sha}\n^{}\n", import.base))
+        .run()
+        .await?;
+    if !exists(git, repo, &branch).await? {
+        // The old value of a branch that must not exist is all zeros.
+        let nothing = "0".repeat(sha.as_str().len());
+        git.call(&["update-ref"])
+            .git_dir(&repo.git_dir)
+            .arg(branch.full_ref())
+            .arg(sha.as_str())
+            .arg(nothing)
+            .run()
+            .await?;
     }
-    git.call(&[
-        "fetch",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--no-auto-maintenance",
-        "--quiet",
-        "--end-of-options",
-    ])
-    .git_dir(&repo.git_dir)
-    .arg(&import.repo)
-    .arg(format!("{RESULT_REF}:{}", branch.full_ref()))
-    .allow_file()
-    .run()
-    .await?;
     Ok(branch)
 }
 

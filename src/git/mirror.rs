@@ -111,7 +111,7 @@ pub(super) async fn refresh(
     let was_complete = mirror.join(COMPLETE).exists();
     let first = fetch(git, mirror, &target, &refspecs, deadline).await;
     match first {
-        Err(GitError::Failed(problem)) if was_complete => {
+        Err(GitError::Failed(problem)) if was_complete && !is_our_limit(&problem) => {
             tracing::warn!(mirror = %mirror.display(), problem, "a damaged mirror is made anew");
             remove_folder(mirror.to_owned()).await?;
             fetch(git, mirror, &target, &refspecs, deadline).await
@@ -122,6 +122,21 @@ pub(super) async fn refresh(
         }
         other => other,
     }
+}
+
+/// Whether a failure says nothing about the mirror: making it anew would only fail again, without
+/// what was there.
+fn is_our_limit(problem: &str) -> bool {
+    let problem = problem.to_lowercase();
+    [
+        "no space left",
+        "quota",
+        "allowed size",
+        "cannot be started",
+        "took longer",
+    ]
+    .iter()
+    .any(|phrase| problem.contains(phrase))
 }
 
 /// Joins the packs that many refreshes left, since every look-up asks each of them. Nothing is

@@ -99,6 +99,7 @@ pub(super) struct Call<'a> {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
+    stdin_file: Option<std::fs::File>,
     remote: Option<&'a Target>,
     protocols: &'static str,
     timeout: Duration,
@@ -117,6 +118,7 @@ impl<'a> Call<'a> {
             arguments: fixed.iter().map(OsString::from).collect(),
             environment: Vec::new(),
             stdin: Vec::new(),
+            stdin_file: None,
             remote: None,
             protocols: "none",
             timeout: LOCAL_TIMEOUT,
@@ -156,18 +158,18 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Standard input from where an open file stands.
+    pub(super) fn stdin_file(mut self, file: std::fs::File) -> Self {
+        self.stdin_file = Some(file);
+        self
+    }
+
     /// The remote this call may talk to; also known to git as `origin`.
     pub(super) fn remote(mut self, target: &'a Target) -> Self {
         self.protocols = target.protocol();
         self.config.push(format!("remote.origin.url={}", target.url()));
         self.environment.extend(target.credentials());
         self.remote = Some(target);
-        self
-    }
-
-    /// Lets this call read a bundle on this machine.
-    pub(super) fn allow_file(mut self) -> Self {
-        self.protocols = "file";
         self
     }
 
@@ -209,8 +211,9 @@ impl<'a> Call<'a> {
     pub(super) async fn output(mut self) -> Result<Output, GitError> {
         let name = self.name();
         let stdin = std::mem::take(&mut self.stdin);
-        let mut child = self
-            .command()
+        let mut command = self.command();
+        command.stdin(self.stdin_file.take().map_or_else(Stdio::piped, Stdio::from));
+        let mut child = command
             .spawn()
             .map_err(|error| GitError::Failed(format!("{}: cannot be started: {error}", self.program.display())))?;
         let group = Group::of(&child);
@@ -263,7 +266,6 @@ impl<'a> Call<'a> {
             .envs(ENVIRONMENT.iter().copied())
             .env("GIT_ALLOW_PROTOCOL", self.protocols)
             .current_dir("/")
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)

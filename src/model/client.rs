@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{Response, StatusCode, header};
-use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::failure;
-use super::pricing::{self, Price};
+use super::pricing::Price;
 use super::quirks::Quirks;
-use super::sse::{Decoder, SseEvent};
-use super::wire::{self, Assembly};
+use super::reading::Reading;
+use super::wire;
 use crate::config::ModelConfig;
 use crate::event::Usage;
 use crate::model::{ChatReply, ChatRequest, Model, ModelError};
@@ -144,11 +143,9 @@ impl Client {
         }
         let mut reading = Reading::default();
         match self.read(response, &mut reading).await {
-            Ok(()) => Ok(reading.assembly.into_reply(request)),
+            Ok(()) => Ok(reading.into_reply(request)),
             // The reason for ending has come, so everything before it is complete.
-            Err(error) if reading.assembly.is_finished() && failure::may_pass(&error) => {
-                Ok(reading.assembly.into_reply(request))
-            }
+            Err(error) if reading.is_finished() && failure::may_pass(&error) => Ok(reading.into_reply(request)),
             Err(error) => Err(Miss {
                 spent: reading.spent(request),
                 error,
@@ -160,7 +157,7 @@ impl Client {
     /// Reads a reply to its end, piece by piece.
     async fn read(&self, mut response: Response, reading: &mut Reading) -> Result<(), ModelError> {
         let mut bytes = 0;
-        while !reading.done {
+        while !reading.is_done() {
             let chunk = match timeout(self.idle_timeout, response.chunk()).await {
                 Err(_) => {
                     return Err(ModelError::Unavailable(format!(
@@ -245,126 +242,6 @@ impl Model for Client {
 
     fn price_known(&self) -> bool {
         self.price.is_known()
-    }
-}
-
-/// A reply being read. What it is shows in its first byte, since content types lie: an object is
-/// a plain reply or an error, `<` opens a web page, everything else is a stream of events.
-#[derive(Default)]
-struct Reading {
-    kind: Kind,
-    decoder: Decoder,
-    whole: Vec<u8>,
-    assembly: Assembly,
-    events: u32,
-    done: bool,
-}
-
-#[derive(Default, Clone, Copy, PartialEq)]
-enum Kind {
-    #[default]
-    Unknown,
-    Stream,
-    Whole,
-}
-
-impl Reading {
-    fn take(&mut self, chunk: &[u8]) -> Result<(), ModelError> {
-        let first = chunk.iter().find(|byte| !byte.is_ascii_whitespace());
-        if let (Kind::Unknown, Some(first)) = (self.kind, first) {
-            self.kind = match first {
-                b'{' | b'[' | b'<' => Kind::Whole,
-                _ => Kind::Stream,
-            };
-        }
-        if self.kind == Kind::Whole {
-            self.whole.extend_from_slice(chunk);
-            return Ok(());
-        }
-        for event in self.decoder.push(chunk) {
-            self.take_event(&event)?;
-        }
-        Ok(())
-    }
-
-    /// The connection ended in good order; whether the reply did is seen here.
-    fn end(&mut self) -> Result<(), ModelError> {
-        if self.kind == Kind::Whole {
-            let text = String::from_utf8_lossy(&self.whole);
-            if failure::is_page(&text) {
-                return Err(failure::of_page(&text));
-            }
-            let object: Value = serde_json::from_str(&text)
-                .map_err(|error| ModelError::Unavailable(format!("the reply is not complete JSON: {error}")))?;
-            return self.take_object(&object);
-        }
-        if let Some(event) = std::mem::take(&mut self.decoder).finish() {
-            self.take_event(&event)?;
-        }
-        if self.done || self.assembly.is_finished() {
-            return Ok(());
-        }
-        Err(ModelError::Unavailable(match self.events {
-            0 => "the server answered with something that is no stream and no JSON".to_owned(),
-            _ => "the stream ended in the middle of the reply".to_owned(),
-        }))
-    }
-
-    fn take_event(&mut self, event: &SseEvent) -> Result<(), ModelError> {
-        match event.data.trim() {
-            "" => Ok(()),
-            "[DONE]" if self.assembly.is_finished() => {
-                self.done = true;
-                Ok(())
-            }
-            "[DONE]" => Err(ModelError::Unavailable("the stream ended without a reason".to_owned())),
-            data => {
-                let object: Value = serde_json::from_str(data).map_err(|error| {
-                    ModelError::Unavailable(format!("the stream holds something that is not JSON: {error}"))
-                })?;
-                self.events += 1;
-                if event.name == "error" && object["error"].is_null() {
-                    return Err(failure::of_object(&serde_json::json!({ "error": object })).unwrap_or(
-                        ModelError::Unavailable("the stream holds an error without words".to_owned()),
-                    ));
-                }
-                self.absorb(&object)
-            }
-        }
-    }
-
-    fn take_object(&mut self, object: &Value) -> Result<(), ModelError> {
-        self.absorb(object)?;
-        if self.assembly.is_finished() || object["choices"][0].is_object() {
-            return Ok(());
-        }
-        Err(ModelError::Rejected(
-            "the server answered with JSON that is no chat completion; check model.base_url".to_owned(),
-        ))
-    }
-
-    fn absorb(&mut self, object: &Value) -> Result<(), ModelError> {
-        if let Some(error) = failure::of_object(object) {
-            return Err(error);
-        }
-        if object["choices"][0]["finish_reason"] == "error" {
-            return Err(ModelError::Unavailable("the server broke the reply off".to_owned()));
-        }
-        self.assembly.absorb(object);
-        Ok(())
-    }
-
-    /// What the server may charge for a reply that never ended: what was read, if it began to
-    /// answer at all, and what was written.
-    fn spent(&self, request: &ChatRequest) -> Usage {
-        match self.assembly.written_bytes() {
-            0 => Usage::default(),
-            written => Usage {
-                input_tokens: pricing::count_request(request),
-                output_tokens: pricing::count_bytes(written),
-                reported: false,
-            },
-        }
     }
 }
 

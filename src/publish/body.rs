@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::Publisher;
 use crate::event::{CheckRun, Event, Side, Totals};
 use crate::git::{Change, Import};
-use crate::ids::{CommitSha, IssueNumber};
+use crate::ids::IssueNumber;
 use crate::job::Job;
 use crate::text;
 
@@ -59,6 +59,8 @@ impl Checks<'_> {
 
 /// Longest title, in characters: what GitHub shows without cutting.
 const MAX_TITLE_CHARS: usize = 72;
+/// Longest part of a status comment that tells of new commits; the rest of it needs room too.
+const MAX_DETAILS_CHARS: usize = 50_000;
 /// Most files listed by name.
 const MAX_LISTED_FILES: usize = 30;
 
@@ -80,38 +82,31 @@ pub(super) fn title(publisher: &Publisher, title: &str) -> String {
 /// The body of a pull request.
 pub(super) fn pull(
     publisher: &Publisher,
-    job: &Job,
     import: &Import,
     words: &Words<'_>,
     checks: &Checks<'_>,
     issue: IssueNumber,
-    events: &[Event],
+    footer: &str,
 ) -> String {
     let mut body = format!("Fixes #{issue}\n");
-    section(&mut body, "Summary", &publisher.safe(words.summary));
-    section(&mut body, "Changes", &changes(&import.changes));
-    section(&mut body, "Verification", &verification(checks));
-    section(&mut body, "Risks", &risks(publisher, words.risks, &import.changes));
-    section(&mut body, "Not done", &or_nothing(publisher.safe(words.not_done)));
-    body.push_str(&footer(publisher, job, import, events));
+    sections(publisher, &mut body, import, words, checks);
+    body.push_str(footer);
     text::cap_chars(&body, text::MAX_COMMENT_CHARS)
 }
 
-/// The comment that tells of new commits on an existing pull request.
-pub(super) fn follow_up(
-    publisher: &Publisher,
-    import: &Import,
-    words: &Words<'_>,
-    checks: &Checks<'_>,
-    sha: &CommitSha,
-) -> String {
-    let mut body = format!("Pushed {}: **{}**\n", sha.short(), title(publisher, words.title));
-    section(&mut body, "Summary", &publisher.safe(words.summary));
-    section(&mut body, "Changes", &changes(&import.changes));
-    section(&mut body, "Verification", &verification(checks));
-    section(&mut body, "Risks", &risks(publisher, words.risks, &import.changes));
-    section(&mut body, "Not done", &or_nothing(publisher.safe(words.not_done)));
-    text::cap_chars(&body, text::MAX_COMMENT_CHARS)
+/// What the status comment says of new commits on an existing pull request.
+pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_>, checks: &Checks<'_>) -> String {
+    let mut body = format!("**{}**\n", title(publisher, words.title));
+    sections(publisher, &mut body, import, words, checks);
+    text::cap_chars(&body, MAX_DETAILS_CHARS)
+}
+
+fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &Words<'_>, checks: &Checks<'_>) {
+    section(body, "Summary", &publisher.safe(words.summary));
+    section(body, "Changes", &changes(&import.changes));
+    section(body, "Verification", &verification(checks));
+    section(body, "Risks", &risks(publisher, words.risks, &import.changes));
+    section(body, "Not done", &or_nothing(publisher.safe(words.not_done)));
 }
 
 fn section(body: &mut String, heading: &str, content: &str) {
@@ -235,7 +230,8 @@ fn risks(publisher: &Publisher, words: &str, changes: &[Change]) -> String {
     }
 }
 
-fn footer(publisher: &Publisher, job: &Job, import: &Import, events: &[Event]) -> String {
+/// Where the change comes from and what it cost.
+pub(super) fn footer(publisher: &Publisher, job: &Job, import: &Import, events: &[Event]) -> String {
     let totals = Totals::of(events.iter().map(|event| &event.body));
     let model = super::status::model_of(events).unwrap_or("an unnamed model");
     let cost = if totals.price_unknown {

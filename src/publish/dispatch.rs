@@ -133,7 +133,7 @@ impl Step<'_> {
             EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
-            | EffectBody::FinalStatus
+            | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
         };
         let stopped_already = matches!(self.leased.job.outcome, Some(Outcome::Stopped { .. }));
@@ -190,7 +190,9 @@ impl Step<'_> {
     async fn check_right(&self) -> Result<(), JobError> {
         let refused = matches!(self.leased.job.outcome, Some(Outcome::Refused { .. }));
         match self.effect.body {
-            EffectBody::FinalStatus | EffectBody::RemoveLabel { .. } | EffectBody::Reaction { .. } => return Ok(()),
+            EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::Reaction { .. } => {
+                return Ok(());
+            }
             // The polite answer to somebody without the right.
             EffectBody::Comment { .. } if refused => return Ok(()),
             EffectBody::Push { .. }
@@ -206,7 +208,7 @@ impl Step<'_> {
 
     async fn look_up(&self) -> Result<Option<String>, JobError> {
         match &self.effect.body {
-            EffectBody::Reaction { .. } | EffectBody::RemoveLabel { .. } | EffectBody::FinalStatus => Ok(None),
+            EffectBody::Reaction { .. } | EffectBody::RemoveLabel { .. } | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
@@ -287,7 +289,7 @@ impl Step<'_> {
                 let pull = self.client.create_pull(&new).await?;
                 Ok(Landed::As(pull.number.to_string()))
             }
-            EffectBody::FinalStatus => self.final_status().await,
+            EffectBody::FinalStatus { details } => self.final_status(details).await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))
@@ -304,14 +306,14 @@ impl Step<'_> {
         }
     }
 
-    async fn final_status(&self) -> Result<Landed, JobError> {
+    async fn final_status(&self, details: &str) -> Result<Landed, JobError> {
         let Some(id) = status_comment_id(&self.all().await?) else {
             return Ok(Landed::Not(
                 EffectState::Skipped,
                 "there is no status comment".to_owned(),
             ));
         };
-        match status::update_final(self.publisher, self.leased, self.client, id).await {
+        match status::update_final(self.publisher, self.leased, self.client, id, details).await {
             Ok(()) => Ok(Landed::As(id.to_string())),
             Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(
                 EffectState::Skipped,

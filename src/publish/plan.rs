@@ -118,7 +118,7 @@ pub async fn plan(
 /// Rows of a job that ends without a change: the status comment settles and the label goes.
 pub fn ending(job: &Job, outcome: Outcome) -> Planned {
     let mut effects = Vec::new();
-    settle(job, &mut effects);
+    settle(job, &mut effects, String::new());
     Planned { outcome, effects }
 }
 
@@ -182,6 +182,7 @@ async fn plan_change(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
+    let mut details = String::new();
     let branch = match &result.target {
         Goal::NewPull {
             base,
@@ -189,8 +190,9 @@ async fn plan_change(
             draft,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
-            push(job, &mut effects, &branch, None, import, &sha, message);
-            let text = body::pull(publisher, job, import, words, &result.checks, *number, events);
+            effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+            let footer = body::footer(publisher, job, import, events);
+            let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
                 base: base.clone(),
@@ -202,15 +204,12 @@ async fn plan_change(
             branch
         }
         Goal::ExistingPull { branch, head } => {
-            push(job, &mut effects, branch, Some(head), import, &sha, message);
-            if let Some(number) = job.subject.number() {
-                let text = body::follow_up(publisher, import, words, &result.checks, &sha);
-                effects.push(row(job, seq::COMMENT, EffectBody::Comment { number, body: text }));
-            }
+            effects.push(row(job, seq::PUSH, push(branch, Some(head), import, &sha, message)));
+            details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
         }
     };
-    settle(job, &mut effects);
+    settle(job, &mut effects, details);
     Ok(Planned {
         outcome: Outcome::Pushed { branch, sha },
         effects,
@@ -242,8 +241,8 @@ async fn plan_kept_work(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
-    push(job, &mut effects, &branch, None, import, &sha, message);
-    settle(job, &mut effects);
+    effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+    settle(job, &mut effects, String::new());
     let reason = if result.last_words.is_empty() {
         why
     } else {
@@ -273,27 +272,25 @@ async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std:
     }
 }
 
+/// The stored change as a commit on a branch, computed already.
 fn push(
-    job: &Job,
-    effects: &mut Vec<NewEffect>,
     branch: &BranchName,
     expect: Option<&CommitSha>,
     import: &Import,
     sha: &CommitSha,
     message: String,
-) {
-    let body = EffectBody::Push {
+) -> EffectBody {
+    EffectBody::Push {
         branch: branch.clone(),
         expect: expect.cloned(),
         parent: import.base.clone(),
         sha: sha.clone(),
         message,
-    };
-    effects.push(row(job, seq::PUSH, body));
+    }
 }
 
-fn settle(job: &Job, effects: &mut Vec<NewEffect>) {
-    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus));
+fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
+    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details }));
     if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
         effects.push(row(
             job,

@@ -47,6 +47,7 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
         job: &job,
         events: &events,
         outcome: Some(&outcome),
+        details: "",
     };
     let body = status::render_status(&view, &|text| publisher.safe(text));
     let marker = publisher.marker.marker(id, plan::at(&job, plan::seq::STATUS));

@@ -20,6 +20,8 @@ pub struct StatusView<'a> {
     pub events: &'a [Event],
     /// How it ended, once it has.
     pub outcome: Option<&'a Outcome>,
+    /// What follows the headline when the work landed; safe already.
+    pub details: &'a str,
 }
 
 /// The stages a person waits through, in order.
@@ -42,6 +44,7 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             job,
             events: &[],
             outcome: None,
+            details: "",
         },
         &|text| publisher.safe(text),
     )
@@ -59,6 +62,7 @@ pub async fn update_status(publisher: &Publisher, leased: &LeasedJob) -> Result<
         job: &leased.job,
         events: &events,
         outcome: None,
+        details: "",
     };
     let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
     if let Err(error) = client.update_comment(id, &body).await {
@@ -73,6 +77,7 @@ pub(super) async fn update_final(
     leased: &LeasedJob,
     client: &RepoClient,
     id: CommentId,
+    details: &str,
 ) -> Result<(), GitHubError> {
     let unclear = |error: JobError| GitHubError::Unclear {
         what: "the job's log".to_owned(),
@@ -88,6 +93,7 @@ pub(super) async fn update_final(
         job: &leased.job,
         events: &events,
         outcome: outcome.as_ref(),
+        details,
     };
     let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
     client.update_comment(id, &body).await.map(|_| ())
@@ -117,6 +123,9 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
     if view.outcome.is_none() {
         steps(&mut text, view.events);
         agent_plan(&mut text, view.events, safe);
+    }
+    if matches!(view.outcome, Some(Outcome::Pushed { .. })) && !view.details.is_empty() {
+        let _ = writeln!(text, "{}", view.details);
     }
     notes(&mut text, view.events, safe);
     let _ = write!(text, "\n<sub>{}</sub>", numbers(view));

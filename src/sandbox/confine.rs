@@ -22,12 +22,24 @@ use super::spec::{Failure, Isolation, Limits, Step};
 /// Newest Landlock that the rules below were written for.
 const LANDLOCK: ABI = ABI::V7;
 
+/// The watch must see the limit passed before the kernel merely refuses to fork.
+const NPROC_HEADROOM: u64 = 16;
+
+/// Whom the kernel kills first when the machine's memory ends (from -1000 to 1000).
+const OOM_SCORE: &str = "500";
+
+/// How much the service's own work goes before that of commands.
+const NICENESS: i32 = 5;
+
 /// Compilers and node open more than the usual 1024 files.
 const OPEN_FILES: u64 = 8192;
 
 pub(super) fn restrict(view: &View, limits: &Limits, isolation: Isolation) -> Result<Walls, Failure> {
     let mut walls = Walls::default();
     resource_limits(limits)?;
+    // Both only make the service more robust; a kernel may refuse them.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    let _ = rustix::process::nice(NICENESS);
     walls.layer("resource limits");
     landlock(view, isolation, &mut walls)?;
     seccomp().map_err(|error| Failure::broken(format!("apply seccomp: {error}")))?;
@@ -41,7 +53,7 @@ fn resource_limits(limits: &Limits) -> Result<(), Failure> {
         (Resource::Nofile, OPEN_FILES),
         (Resource::Fsize, limits.disk_mib.saturating_mul(1024 * 1024)),
         // Counted per user namespace, so that other processes of the same user do not matter.
-        (Resource::Nproc, limits.max_processes),
+        (Resource::Nproc, limits.max_processes.saturating_add(NPROC_HEADROOM)),
     ] {
         let most = match getrlimit(resource).maximum {
             Some(hard) => most.min(hard),
@@ -85,13 +97,14 @@ fn landlock_ruleset(view: &View, isolation: Isolation) -> Result<RestrictionStat
     if isolation == Isolation::None {
         ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
     }
+    let own_shared_memory = (isolation == Isolation::Namespaces).then_some("/dev/shm");
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
     ruleset
         .create()?
         .add_rules(path_beneath_rules(["/"], AccessFs::from_read(LANDLOCK)))?
         .add_rules(path_beneath_rules(view.writable(), everything))?
-        .add_rules(path_beneath_rules(["/dev/shm"], everything))?
+        .add_rules(path_beneath_rules(own_shared_memory, everything))?
         .add_rules(path_beneath_rules(devices, device))?
         .restrict_self()
 }

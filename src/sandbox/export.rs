@@ -7,7 +7,7 @@ use super::{ExecOutput, SandboxError};
 use crate::ids::CommitSha;
 use crate::text::{bytes_in_words, cap_middle};
 
-/// Name of the bundle in the folder `out`, with the one ref `refs/heads/export`.
+/// Name of the bundle in the folder `out`, with the one ref `refs/heads/change`.
 const BUNDLE: &str = "change.bundle";
 
 /// The import takes no more either.
@@ -56,7 +56,9 @@ printf '%s\n' "$1/objects" > "$own/git/objects/info/alternates"
 printf '%s\n' "$4" > "$own/git/info/exclude"
 git read-tree "$3"
 # A folder with a repository of its own would become a link to a commit that nobody has.
-find . -mindepth 2 -name .git -prune -print | sed 's,^\./,/,; s,/\.git$,/,' >> "$own/git/info/exclude"
+find . -mindepth 2 -name .git -prune -print | sed 's,[][*?\\],\\&,g; s,^\.,,; s,\.git$,,' >> "$own/git/info/exclude"
+# Submodules are not checked out, which is no change.
+git ls-files -z --stage | sed -zn 's/^160000 [^\t]*\t//p' | git update-index -z --skip-worktree --stdin
 git add --all -- .
 tree=$(git write-tree)
 if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
@@ -64,9 +66,9 @@ if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
   exit 0
 fi
 commit=$(git commit-tree -p "$3" -m 'Change made in a sandbox' "$tree")
-git update-ref refs/heads/export "$commit"
+git update-ref refs/heads/change "$commit"
 rm -rf "$2/change.bundle"
-git bundle create --quiet "$2/change.bundle" refs/heads/export "^$3"
+git bundle create --quiet "$2/change.bundle" refs/heads/change "^$3"
 "#;
 
 /// What runs. `base_git` and `out` are the paths as the sandbox sees them.

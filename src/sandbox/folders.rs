@@ -154,10 +154,52 @@ pub(super) fn detect_toolchains(home: &Path, rustup_home: Option<&Path>) -> Vec<
         .get("default_toolchain")
         .and_then(toml::Value::as_str)
         .unwrap_or_default();
-    let by_name = |path: &&PathBuf| path.file_name().is_some_and(|name| name == default);
-    let chosen = installed
-        .iter()
-        .find(by_name)
-        .or(if installed.len() == 1 { installed.first() } else { None });
+    // A default may be named without the machine's triple.
+    let by_name = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !default.is_empty() && (name == default || name.starts_with(&format!("{default}-")))
+    };
+    let only = if installed.len() == 1 { installed.first() } else { None };
+    let chosen = installed.iter().find(by_name).or(only);
     chosen.into_iter().filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(installed: &[&str], settings: &str, expected: Option<&str>) {
+        let home = tempfile::tempdir().expect("a folder");
+        let toolchains = home.path().join(".rustup/toolchains");
+        for name in installed {
+            fs::create_dir_all(toolchains.join(name).join("bin")).expect("a folder");
+            fs::write(toolchains.join(name).join("bin/rustc"), "").expect("a file");
+        }
+        fs::create_dir_all(home.path().join(".rustup")).expect("a folder");
+        fs::write(home.path().join(".rustup/settings.toml"), settings).expect("a file");
+        let found = detect_toolchains(home.path(), None);
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.file_name().unwrap_or_default().to_string_lossy())
+            .collect();
+        assert_eq!(names, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_default_or_only_toolchain_is_found() {
+        check(&[], "", None);
+        check(&["1.90-x86"], "", Some("1.90-x86"));
+        check(
+            &["1.90-x86", "stable-x86"],
+            "default_toolchain = \"stable-x86\"",
+            Some("stable-x86"),
+        );
+        check(
+            &["1.90-x86", "stable-x86"],
+            "default_toolchain = \"stable\"",
+            Some("stable-x86"),
+        );
+        check(&["1.90-x86", "stable-x86"], "not toml", None);
+    }
 }

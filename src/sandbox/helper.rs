@@ -116,6 +116,17 @@ fn watch(first: Pid) -> Result<(), Failure> {
     }
 }
 
+/// Without mounts of its own the sandbox's user must pass through the machine's folders.
+fn reachable(view: &root::View) -> Result<(), Failure> {
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::read_dir(&view.workspace).map(drop).map_err(|error| {
+        let workspace = view.workspace.display();
+        Failure::broken(format!(
+            "user {user} cannot reach {workspace} ({error}); let others pass through the folders above it (chmod o+x)"
+        ))
+    })
+}
+
 fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     let die_with_parent = || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -138,6 +149,9 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     die_with_parent()?;
     walls.extend(confine::restrict(&view, &spec.limits, spec.isolation)?);
     let (layers, warnings) = walls.into_parts();
+    if spec.isolation == Isolation::None {
+        reachable(&view)?;
+    }
     send(socket, &Report::Ready { layers, warnings });
     match &spec.task {
         Task::Probe => {}

@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long the kernel may take to kill everything once it was told to.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// A file of 16 MiB in base64 is the largest report.
-const MAX_REPORT_BYTES: u64 = 32 * 1024 * 1024;
+/// Files of 16 MiB in base64 and listings in JSON are the largest reports.
+const MAX_REPORT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// When a helper is stopped from outside.
 pub(super) struct Stops<'s> {

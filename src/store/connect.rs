@@ -3,6 +3,7 @@
 //! Never lets the address into an error or a log: it may hold a password.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -40,7 +41,7 @@ const POSTGRES_MIGRATE_LIMITS: [(&str, &str); 2] = [("statement_timeout", "60000
 #[derive(Clone)]
 pub struct SqliteStore {
     pool: SqlitePool,
-    options: SqliteConnectOptions,
+    options: Arc<SqliteConnectOptions>,
     bell: Bell,
 }
 
@@ -48,7 +49,7 @@ pub struct SqliteStore {
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: PgPool,
-    options: PgConnectOptions,
+    options: Arc<PgConnectOptions>,
     bell: Bell,
 }
 
@@ -98,14 +99,20 @@ impl SqliteStore {
             .await?;
         Ok(Self {
             pool,
-            options,
+            options: Arc::new(options),
             bell: Bell::default(),
         })
     }
 
     /// SQLite has no lock for migrations: one transaction around all of them is the lock.
     pub(super) async fn migrate(&self) -> Result<(), StoreError> {
-        let mut connection = self.options.clone().busy_timeout(MIGRATE_TIMEOUT).connect().await?;
+        let mut connection = self
+            .options
+            .as_ref()
+            .clone()
+            .busy_timeout(MIGRATE_TIMEOUT)
+            .connect()
+            .await?;
         let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
         migrator().run_direct(None, &mut *tx, false).await?;
         tx.commit().await?;
@@ -144,13 +151,13 @@ impl PostgresStore {
             .connect_lazy_with(options.clone());
         Ok(Self {
             pool,
-            options,
+            options: Arc::new(options),
             bell: Bell::default(),
         })
     }
 
     pub(super) async fn migrate(&self) -> Result<(), StoreError> {
-        let mut connection = connect(&self.options.clone().options(POSTGRES_MIGRATE_LIMITS)).await?;
+        let mut connection = connect(&self.options.as_ref().clone().options(POSTGRES_MIGRATE_LIMITS)).await?;
         // When it fails, the advisory lock goes with the connection.
         migrator().run_direct(None, &mut connection, false).await?;
         connection.close().await?;

@@ -77,7 +77,10 @@ impl Tx {
             .bind(EffectId::new(now).as_str())
             .bind(seq)
             .bind(format!("{job}/{seq}"))
-            .bind(to_json("effects.body", &EffectBody::FinalStatus)?)
+            .bind(to_json(
+                "effects.body",
+                &EffectBody::FinalStatus { details: String::new() }
+            )?)
             .bind(state.as_str())
             .bind(now)
             .bind(without_nul(remote_id)),

@@ -21,6 +21,10 @@ pub(super) async fn keep_alive(queue: &Queue, in_hand: &InHand<'_>, drain: &Canc
                 in_hand.cancel.cancel();
             }
         }
+        if in_hand.released.load(Ordering::SeqCst) {
+            // What is left is tidying up, which needs no lease.
+            return std::future::pending().await;
+        }
         let begun = boot_time();
         match queue.heartbeat(&in_hand.leased.lease).await {
             Ok(heartbeat) => {

@@ -32,7 +32,7 @@ pub struct RunFolder {
 impl RunFolder {
     /// A fresh folder; what an earlier attempt left is removed.
     pub fn create(state_dir: &Path, job: &JobId) -> Result<Self> {
-        let runs = state_dir.join("runs");
+        let runs = runs_folder(state_dir)?;
         fs::create_dir_all(&runs).with_context(|| format!("create {}", runs.display()))?;
         set_mode(&runs, 0o700)?;
         let folder = Self {
@@ -53,7 +53,7 @@ impl RunFolder {
     /// is none or its checkout was not finished.
     pub fn open_existing(state_dir: &Path, job: &JobId) -> Result<Option<(Self, CommitSha)>> {
         let folder = Self {
-            root: state_dir.join("runs").join(job.as_str()),
+            root: runs_folder(state_dir)?.join(job.as_str()),
         };
         let marker = folder.root.join(MARKER);
         let text = match fs::read_to_string(&marker) {
@@ -146,7 +146,7 @@ pub struct Swept {
 
 /// Removes the folders of jobs that nobody keeps, and unfinished removals.
 pub fn sweep(state_dir: &Path, keep: impl Fn(&JobId) -> bool) -> Result<Swept> {
-    let runs = state_dir.join("runs");
+    let runs = runs_folder(state_dir)?;
     let mut swept = Swept::default();
     let entries = match fs::read_dir(&runs) {
         Ok(entries) => entries,
@@ -168,6 +168,12 @@ pub fn sweep(state_dir: &Path, keep: impl Fn(&JobId) -> bool) -> Result<Swept> {
         }
     }
     Ok(swept)
+}
+
+/// Absolute, since sandboxes bind these folders and git runs elsewhere.
+fn runs_folder(state_dir: &Path) -> Result<PathBuf> {
+    let state_dir = std::path::absolute(state_dir).with_context(|| format!("find {}", state_dir.display()))?;
+    Ok(state_dir.join("runs"))
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {

@@ -1,126 +1,176 @@
-//! What a command in the real sandbox can and cannot do.
+//! What commands, file operations and exports of the real sandbox can and cannot do. As root each
+//! story is told twice: as root, and in a thread that became an ordinary user.
 
+mod export;
+mod files;
+mod limits;
+mod refused;
+mod walls;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use forgehand::config::{ConfigSources, SandboxConfig};
-use forgehand::sandbox::{self, Exec, ExecOutput, Exit, Sandbox, SandboxFolders};
+use forgehand::sandbox::{self, Exec, ExecOutput, Exit, FileReply, FileRequest, Sandbox, SandboxError, SandboxFolders};
+use rustix::thread::{Gid, Uid};
 use tokio_util::sync::CancellationToken;
 
-struct Run {
-    folder: tempfile::TempDir,
-    sandbox: Arc<dyn Sandbox>,
+const NOBODY: u32 = 65534;
+
+/// Tells a story as whoever we are and, if that is root, as an ordinary user too.
+fn as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
+    on_a_thread(|| {}, story);
+    if rustix::process::geteuid().is_root() {
+        on_a_thread(become_nobody, story);
+    }
+}
+
+/// Tells a story in a thread that prepared itself; on Linux users and filters belong to threads.
+fn on_a_thread(prepare: impl FnOnce() + Send + 'static, story: impl AsyncFn() + Send + 'static) {
+    let told = std::thread::spawn(move || {
+        prepare();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(story());
+    });
+    if let Err(panic) = told.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn become_nobody() {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_groups(&[]).expect("no groups");
+    rustix::thread::set_thread_res_gid(group, group, group).expect("another group");
+    rustix::thread::set_thread_res_uid(user, user, user).expect("another user");
 }
 
 fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() {
-        tempfile::tempdir_in(memory)
-    } else {
-        tempfile::tempdir()
-    };
-    made.expect("a scratch folder")
+    let prefix = scratch_prefix(std::process::id());
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .tempdir_in(scratch_place())
+        .expect("a scratch folder")
+}
+
+/// Many small files are made quickly in memory.
+fn scratch_place() -> &'static Path {
+    [Path::new("/dev/shm"), Path::new("/tmp")]
+        .into_iter()
+        .find(|place| place.is_dir())
+        .expect("a place for files")
+}
+
+fn scratch_prefix(process: u32) -> String {
+    format!("forgehand-test-{process}-")
+}
+
+/// The program, copied when an ordinary user cannot reach the build folder.
+fn helper() -> PathBuf {
+    static COPY: std::sync::OnceLock<Option<tempfile::TempDir>> = std::sync::OnceLock::new();
+    let built = Path::new(env!("CARGO_BIN_EXE_forgehand"));
+    let open = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
+    let copy = COPY.get_or_init(|| {
+        if built.ancestors().all(open) {
+            return None;
+        }
+        let folder = scratch();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("an open folder");
+        fs::copy(built, folder.path().join("forgehand")).expect("a copy of the program");
+        Some(folder)
+    });
+    copy.as_ref()
+        .map_or_else(|| built.to_path_buf(), |folder| folder.path().join("forgehand"))
 }
 
 fn config() -> SandboxConfig {
     let mut config = forgehand::config::load(&ConfigSources::default())
         .expect("defaults are valid")
         .sandbox;
-    config.helper = Some(PathBuf::from(env!("CARGO_BIN_EXE_forgehand")));
+    config.helper = Some(helper());
     config
 }
 
-async fn open() -> Run {
-    let folder = scratch();
-    let folders = SandboxFolders {
-        workspace: folder.path().join("workspace"),
-        home: folder.path().join("home"),
-        base_git: folder.path().join("base.git"),
-        out: folder.path().join("out"),
-    };
-    std::fs::create_dir(&folders.base_git).unwrap();
-    let sandbox = sandbox::open(&config(), folders, 7).await.unwrap();
-    Run { folder, sandbox }
+/// A run's folders and its sandbox.
+struct Run {
+    folder: tempfile::TempDir,
+    sandbox: Arc<dyn Sandbox>,
 }
 
 impl Run {
-    async fn sh(&self, line: &str) -> ExecOutput {
+    async fn open() -> Self {
+        Self::open_with(config(), 7).await.expect("the sandbox opens")
+    }
+
+    async fn open_with(config: SandboxConfig, slot: u16) -> Result<Self, SandboxError> {
+        let folder = scratch();
+        let folders = Self::folders(folder.path());
+        for made in [&folders.workspace, &folders.base_git] {
+            fs::create_dir(made).expect("a folder");
+        }
+        let sandbox = sandbox::open(&config, folders, slot).await?;
+        Ok(Self { folder, sandbox })
+    }
+
+    fn folders(folder: &Path) -> SandboxFolders {
+        SandboxFolders {
+            workspace: folder.join("workspace"),
+            home: folder.join("home"),
+            base_git: folder.join("base.git"),
+            out: folder.join("out"),
+        }
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    async fn exec(&self, exec: Exec) -> ExecOutput {
         self.sandbox
-            .exec(&Exec::shell(line), &CancellationToken::new())
+            .exec(&exec, &CancellationToken::new())
             .await
-            .unwrap()
+            .expect("the sandbox works")
+    }
+
+    async fn sh(&self, line: &str) -> ExecOutput {
+        self.exec(Exec::shell(line)).await
+    }
+
+    /// The output of a line that must succeed.
+    async fn ok(&self, line: &str) -> String {
+        let output = self.sh(line).await;
+        assert_eq!(output.exit, Exit::Code(0), "{line}: {}", output.output);
+        output.output
+    }
+
+    async fn files(&self, request: serde_json::Value) -> FileReply {
+        let request: FileRequest = serde_json::from_value(request).expect("a request");
+        self.sandbox.files(&request).await.expect("the sandbox works")
     }
 }
 
-#[tokio::test]
-async fn a_command_says_hello() {
-    let run = open().await;
-    println!("{}", run.sandbox.description());
-    let output = run.sh("id; pwd; ls -la / /dev /run/forgehand /etc; cat /proc/mounts; env; ls -l /proc/self/fd; grep -i -e cap -e nonew -e seccomp /proc/self/status; cat /proc/net/dev; cat /proc/sys/kernel/pid_max; ps ax; git --version; exit 3").await;
-    println!("{}", output.output);
-    assert_eq!(output.exit, Exit::Code(3));
-}
-
-async fn file(run: &Run, request: serde_json::Value) -> String {
-    let request: forgehand::sandbox::FileRequest = serde_json::from_value(request).unwrap();
-    let started = std::time::Instant::now();
-    let reply = run.sandbox.files(&request).await.unwrap();
-    format!("{:?} {}", started.elapsed(), serde_json::to_string(&reply).unwrap())
-}
-
-#[tokio::test]
-async fn scratchpad() {
-    let run = open().await;
-    let git = run.folder.path().join("base.git");
-    let ws = run.folder.path().join("workspace");
-    let sh = |line: &str| {
-        let o = std::process::Command::new("sh")
-            .arg("-ec")
-            .arg(line)
-            .current_dir(&ws)
-            .output()
-            .unwrap();
-        assert!(o.status.success(), "{o:?}");
-        String::from_utf8(o.stdout).unwrap()
+/// Whether a process of this machine has `marker` among its arguments.
+fn alive(marker: &str) -> bool {
+    let has_marker = |entry: fs::DirEntry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(marker))
     };
-    let base = sh(&format!(
-        "git init -q --bare {0}; mkdir src; echo a > src/a.txt; echo b > b.txt; echo keep > keep; export GIT_DIR={0} GIT_WORK_TREE=.; git add -A; t=$(git write-tree); c=$(git -c user.name=x -c user.email=x@y commit-tree -m base $t); git update-ref HEAD $c; echo $c",
-        git.display()
-    ));
-    let base: forgehand::ids::CommitSha = base.trim().parse().unwrap();
-    println!("{:?}", run.sandbox.export(&base, &CancellationToken::new()).await);
-    println!(
-        "{}",
-        run.sh("ls -la; id; echo new > new.txt; mkdir -p d/e; echo $$ > d/e/f; ln -s /etc/passwd abs; ln -s d dl")
-            .await
-            .output
-    );
-    for r in [
-        serde_json::json!({"op":"list","path":"","depth":3,"max_entries":100}),
-        serde_json::json!({"op":"read","path":"d/e/f","max_bytes":100}),
-        serde_json::json!({"op":"read","path":"abs","max_bytes":100}),
-        serde_json::json!({"op":"read","path":"dl/e/f","max_bytes":100}),
-        serde_json::json!({"op":"write","path":"x/y/z","content":"aGVsbG8K", "expect_sha256":null}),
-        serde_json::json!({"op":"write","path":"dl/e/f","content":"aGVsbG8K", "expect_sha256":null}),
-        serde_json::json!({"op":"write","path":"dl","content":"aGVsbG8K", "expect_sha256":null}),
-        serde_json::json!({"op":"glob","pattern":"**/*","max_entries":100}),
-        serde_json::json!({"op":"grep","pattern":"hel+o","path":"","glob":null,"ignore_case":false,"context":1,"max_matches":10}),
-    ] {
-        println!("{}", file(&run, r).await);
+    fs::read_dir("/proc").expect("/proc").flatten().any(has_marker)
+}
+
+/// Waits for something that must happen soon.
+#[track_caller]
+fn soon(what: &str, happened: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !happened() {
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{what} did not happen in 10 s"
+        );
+        std::thread::yield_now();
     }
-    for _ in 0..5 {
-        let o = run.sh("true").await;
-        println!("{:?}", o.took);
-    }
-    run.sh("rm b.txt; mv keep kept; mkdir target node_modules; touch target/x")
-        .await;
-    println!("{:?}", run.sandbox.export(&base, &CancellationToken::new()).await);
-    println!(
-        "{}",
-        sh(&format!(
-            "git --git-dir={0} fetch -q ../out/change.bundle refs/heads/export:refs/x; git --git-dir={0} diff-tree -r --name-status {1} refs/x",
-            git.display(),
-            base
-        ))
-    );
 }

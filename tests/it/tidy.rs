@@ -51,7 +51,11 @@ fn layers() -> BTreeMap<String, usize> {
 
 /// The module names that a source file refers to by `crate::NAME`.
 fn uses(text: &str) -> Vec<String> {
-    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n");
     let mut names = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
@@ -73,7 +77,11 @@ fn uses(text: &str) -> Vec<String> {
             names.push(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
         }
     }
-    names.into_iter().map(|name| name.split("::").next().unwrap_or_default().trim().to_owned()).filter(|name| !name.is_empty()).collect()
+    names
+        .into_iter()
+        .map(|name| name.split("::").next().unwrap_or_default().trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[test]
@@ -81,13 +89,20 @@ fn a_module_uses_only_layers_above_its_own() {
     let layers = layers();
     let mut problems = Vec::new();
     for (path, text) in rust_files("src") {
-        let module = path.trim_start_matches("src/").split(['/', '.']).next().unwrap().to_owned();
+        let module = path
+            .trim_start_matches("src/")
+            .split(['/', '.'])
+            .next()
+            .unwrap()
+            .to_owned();
         let Some(own) = layers.get(&module) else { continue };
         for used in uses(&text) {
             let Some(layer) = layers.get(&used) else { continue };
             // Words and nouns are plain data and may name their neighbours.
             if used != module && (layer > own || (layer == own && *own > 2)) {
-                problems.push(format!("{path} uses crate::{used}, which is not in a layer above `{module}`"));
+                problems.push(format!(
+                    "{path} uses crate::{used}, which is not in a layer above `{module}`"
+                ));
             }
         }
     }
@@ -141,7 +156,13 @@ fn sources_say_what_they_never_do() {
 
 #[test]
 fn sql_stands_in_the_store_only() {
-    let words = ["INSERT INTO", "UPDATE jobs", "DELETE FROM", "SELECT * FROM", "sqlx::query"];
+    let words = [
+        "INSERT INTO",
+        "UPDATE jobs",
+        "DELETE FROM",
+        "SELECT * FROM",
+        "sqlx::query",
+    ];
     let mut problems = Vec::new();
     for (path, text) in rust_files("src") {
         if path.starts_with("src/store") {
@@ -158,14 +179,20 @@ fn sql_stands_in_the_store_only() {
 
 #[test]
 fn every_statement_has_a_conformance_test() {
-    let tests: String = rust_files("tests").into_iter().filter(|(path, _)| path.starts_with("tests/it/store")).map(|(_, text)| text).collect();
+    let tests: String = rust_files("tests")
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("tests/it/store"))
+        .map(|(_, text)| text)
+        .collect();
     let mut problems = Vec::new();
     for (path, text) in rust_files("src") {
         if !path.starts_with("src/store") {
             continue;
         }
         for line in text.lines() {
-            let Some(rest) = line.trim_start().strip_prefix("pub async fn ") else { continue };
+            let Some(rest) = line.trim_start().strip_prefix("pub async fn ") else {
+                continue;
+            };
             let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if rest.contains("&mut self") && !tests.contains(&format!(".{name}(")) {
                 problems.push(format!("{path}: Tx::{name} is not called in tests/it/store"));
@@ -187,9 +214,16 @@ fn the_project_speaks_of_itself_alone() {
                     folders.push(path);
                     continue;
                 }
-                let Ok(text) = std::fs::read_to_string(&path) else { continue };
+                let Ok(text) = std::fs::read_to_string(&path) else {
+                    continue;
+                };
                 // Written in two parts, so that this file does not name them either.
-                for word in [concat!("/wo", "rk/"), concat!("todo", "!("), concat!("unimpl", "emented!("), concat!("dbg", "!(")] {
+                for word in [
+                    concat!("/wo", "rk/"),
+                    concat!("todo", "!("),
+                    concat!("unimpl", "emented!("),
+                    concat!("dbg", "!("),
+                ] {
                     if text.contains(word) {
                         problems.push(format!("{} contains `{word}`", path.display()));
                     }
@@ -205,7 +239,9 @@ fn the_lockfile_names_the_ordinary_registry_only() {
     let lock = std::fs::read_to_string(Path::new(&root()).join("Cargo.lock")).unwrap();
     let odd: Vec<String> = lock
         .lines()
-        .filter(|line| line.starts_with("source = ") && !line.contains("registry+https://github.com/rust-lang/crates.io-index"))
+        .filter(|line| {
+            line.starts_with("source = ") && !line.contains("registry+https://github.com/rust-lang/crates.io-index")
+        })
         .map(str::to_owned)
         .collect();
     assert_none(&odd);

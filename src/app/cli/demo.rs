@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigSources, ModelProvider, load};
 use crate::demo::double::GitHubDouble;
 use crate::demo::story;
-use crate::event::{Event, RunEvent, Side, Stage};
+use crate::event::{Event, RunEvent, Stage};
 use crate::ids::{IssueNumber, JobId, Subject};
 use crate::job::{Job, JobKind, Outcome};
 use crate::store::{JobFilter, Store};
@@ -286,13 +286,6 @@ impl Demo {
                         "  {:34} {}",
                         stage.words(),
                         text::duration_in_words(Duration::from_millis(*took_ms))
-                    );
-                }
-                RunEvent::Checked { check } if check.side == Side::Base => {
-                    println!(
-                        "  {:34} {}",
-                        "Run the checks before",
-                        text::duration_in_words(Duration::from_millis(check.took_ms))
                     );
                 }
                 RunEvent::ModelReplied { took_ms, .. } => model += Duration::from_millis(*took_ms),

@@ -146,20 +146,12 @@ impl GitPrograms {
         self.run(repo, &["update-ref", name, sha], b"").await.map(drop)
     }
 
-    /// Brings a branch's objects of another repository here.
-    pub(super) async fn fetch(&self, repo: &Path, from: &Path, branch: &str) -> anyhow::Result<()> {
+    /// Brings what a refspec names of another repository here.
+    pub(super) async fn fetch(&self, repo: &Path, from: &Path, refspec: &str) -> anyhow::Result<()> {
         let from = from.to_string_lossy();
-        let refspec = format!("refs/heads/{branch}");
         self.run(
             repo,
-            &[
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                &from,
-                &refspec,
-            ],
+            &["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", &from, refspec],
             b"",
         )
         .await

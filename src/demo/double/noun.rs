@@ -28,6 +28,8 @@ pub(super) struct Repo {
     pub(super) default_branch: String,
     pub(super) private: bool,
     pub(super) archived: bool,
+    /// For a fork: where it was forked from.
+    pub(super) parent: Option<u64>,
     pub(super) created_at: DateTime<Utc>,
     /// The bare repository on disk.
     pub(super) path: PathBuf,

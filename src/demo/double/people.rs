@@ -218,7 +218,8 @@ impl GitHubDouble {
         };
         let git = &self.inner.git;
         if base_path != head_path {
-            git.fetch(&base_path, &head_path, new.head).await?;
+            git.fetch(&base_path, &head_path, &format!("refs/heads/{}", new.head))
+                .await?;
         }
         let comparison = git.compare(&base_path, &base_sha, &head_sha).await?;
         let pull = NewPull {
@@ -299,6 +300,12 @@ impl GitHubDouble {
     /// Suspends the installation: its tokens are refused and none is minted.
     pub fn suspend_installation(&self) {
         self.lock().installation.suspended = true;
+    }
+
+    /// Uses up this many requests of the current hour, as other work of the App would.
+    pub fn spend_rate(&self, requests: u64) {
+        let mut state = self.lock();
+        state.rate.used = state.rate.used.saturating_add(requests);
     }
 
     /// Ends all minted tokens early.

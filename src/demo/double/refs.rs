@@ -105,7 +105,8 @@ impl GitHubDouble {
         };
         let git = &self.inner.git;
         if follower.base_path != head_path {
-            git.fetch(&follower.base_path, head_path, &follower.head).await?;
+            git.fetch(&follower.base_path, head_path, &format!("refs/heads/{}", follower.head))
+                .await?;
         }
         let name = format!("refs/pull/{}/head", follower.number);
         git.update_ref(&follower.base_path, &name, sha).await?;

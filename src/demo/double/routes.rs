@@ -210,6 +210,9 @@ impl State {
             _ => &["metadata"],
         };
         self.authorize(caller, repo, permissions, level)?;
+        if level == Level::Write && self.repo(repo)?.archived {
+            return Err(Refused::new(403, "Repository was archived so is read-only."));
+        }
         match rest {
             ["issues", ..] | ["labels", ..] => self.of_issues(call, repo, rest),
             ["pulls", ..] => self.of_pulls(call, repo, rest),

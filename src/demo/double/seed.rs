@@ -33,6 +33,7 @@ pub struct RepositorySeed {
     full_name: String,
     default_branch: String,
     private: bool,
+    parent: Option<u64>,
     steps: Vec<Step>,
 }
 
@@ -101,9 +102,14 @@ impl RepositorySeed {
         };
         let path = inner.folder.path().join(format!("{id}.git"));
         inner.git.init(&path, &self.default_branch).await?;
+        if let Some(parent) = self.parent {
+            let parent = self.double.path_of(parent)?;
+            inner.git.fetch(&path, &parent, "refs/heads/*:refs/heads/*").await?;
+        }
         let stream = stream(&self.steps, Start::Nothing(&self.default_branch))?;
         inner.git.fast_import(&path, &stream).await?;
         let repo = Repo {
+            parent: self.parent,
             id,
             owner: name.owner().to_owned(),
             name: name.name().to_owned(),
@@ -155,7 +161,7 @@ fn stream(steps: &[Step], start: Start<'_>) -> anyhow::Result<Vec<u8>> {
             Step::Delete(path) => changes.extend(format!("D {}\n", quote(path)).bytes()),
             Step::Branch(name) => {
                 ensure!(changes.is_empty(), "commit the files before the branch {name}");
-                from = (number > 0).then(|| format!("refs/heads/{branch}^0"));
+                from = (number > 0).then(|| format!("refs/heads/{branch}"));
                 name.clone_into(&mut branch);
                 if let Some(from) = &from {
                     out.extend(format!("reset refs/heads/{branch}\nfrom {from}\n\n").bytes());
@@ -201,8 +207,24 @@ impl GitHubDouble {
             full_name: full_name.to_owned(),
             default_branch: "main".to_owned(),
             private: false,
+            parent: None,
             steps: Vec::new(),
         }
+    }
+
+    /// Somebody forks a repository as `owner/name`; the App is not installed on the fork.
+    pub async fn fork(&self, repo: &str, full_name: &str) -> anyhow::Result<RepoId> {
+        let mut seed = self.repository(full_name);
+        {
+            let state = self.lock();
+            let parent = state.repo_named(repo)?;
+            parent.default_branch.clone_into(&mut seed.default_branch);
+            seed.private = parent.private;
+            seed.parent = Some(parent.id);
+        }
+        let id = seed.create().await?;
+        self.uninstall(full_name)?;
+        Ok(id)
     }
 
     /// Somebody pushes a commit that writes these files to a branch, which is made from the

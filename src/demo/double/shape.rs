@@ -133,7 +133,7 @@ impl State {
             "visibility": if repo.private { "private" } else { "public" },
             "html_url": web,
             "description": null,
-            "fork": false,
+            "fork": repo.parent.is_some(),
             "url": format!("{}/repos/{full_name}", self.api()),
             "git_url": format!("{}.git", web.replacen("http", "git", 1)),
             "ssh_url": format!("git@127.0.0.1:{full_name}.git"),

@@ -10,14 +10,14 @@ use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 use super::super::{Entry, EntryKind, FileReply};
 use super::{Refusal, Tree, escape, existing_path, explain};
 
-/// Names read from one folder; what comes later in a larger one is not seen.
-const MAX_NAMES: usize = 50_000;
-
 /// Levels below the folder, however many are asked for.
 const MAX_DEPTH: u32 = 64;
 
 /// The largest answer, however much is asked for.
 pub(super) const MAX_ENTRIES: usize = 20_000;
+
+/// Most bytes of paths and lines in one answer; as JSON it may become six times as long.
+pub(super) const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn list(tree: &Tree, path: &str, depth: u32, max_entries: u32) -> Result<FileReply, Refusal> {
     let folder = existing_path(tree, path)?;
@@ -25,6 +25,7 @@ pub(super) fn list(tree: &Tree, path: &str, depth: u32, max_entries: u32) -> Res
         tree,
         entries: Vec::new(),
         max: (max_entries as usize).min(MAX_ENTRIES),
+        bytes: 0,
         truncated: false,
     };
     // The folder itself may be reached through a link inside the workspace; those below are not.
@@ -39,6 +40,7 @@ struct Listing<'t> {
     tree: &'t Tree,
     entries: Vec<Entry>,
     max: usize,
+    bytes: usize,
     truncated: bool,
 }
 
@@ -51,7 +53,7 @@ impl Listing<'_> {
             .map_err(|error| explain(shown, error))?;
         let names = self.names(&opened).map_err(|error| explain(shown, error))?;
         for (name, kind) in names {
-            if self.entries.len() >= self.max {
+            if self.entries.len() >= self.max || self.bytes >= MAX_REPLY_BYTES {
                 self.truncated = true;
                 return Ok(());
             }
@@ -60,14 +62,16 @@ impl Listing<'_> {
                 Ok(found) if kind == EntryKind::File => u64::try_from(found.st_size).unwrap_or(0),
                 _ => 0,
             };
+            let shown = escape(path.as_os_str());
+            self.bytes += shown.len();
             self.entries.push(Entry {
-                path: escape(path.as_os_str()),
+                path: shown.clone(),
                 kind,
                 bytes,
             });
             if kind == EntryKind::Folder && depth > 1 && name != ".git" {
                 // A folder that vanished or may not be read is listed, with nothing in it.
-                let _ = self.add(&escape(path.as_os_str()), &path, depth - 1, OFlags::NOFOLLOW);
+                let _ = self.add(&shown, &path, depth - 1, OFlags::NOFOLLOW);
             }
         }
         Ok(())
@@ -81,10 +85,6 @@ impl Listing<'_> {
             if name == "." || name == ".." {
                 continue;
             }
-            if names.len() >= MAX_NAMES {
-                self.truncated = true;
-                break;
-            }
             let kind = match entry.file_type() {
                 // Some file systems do not say.
                 FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -92,6 +92,11 @@ impl Listing<'_> {
                 known => known,
             };
             names.insert(name.to_owned(), kind_of(kind));
+            if names.len() > self.max.saturating_sub(self.entries.len()) {
+                // Only the first ones in order will be shown, however large the folder is.
+                names.pop_last();
+                self.truncated = true;
+            }
         }
         Ok(names)
     }

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use globset::{GlobBuilder, GlobMatcher};
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch};
 use ignore::{DirEntry, WalkBuilder};
 use rustix::fs::{FileType, OFlags};
 
-use super::super::{FileReply, FileRequest, GrepLine};
-use super::list::{MAX_ENTRIES, file_entry};
+use super::super::{Entry, FileReply, FileRequest, GrepLine};
+use super::list::{MAX_ENTRIES, MAX_REPLY_BYTES, file_entry};
 use super::{Refusal, Tree, escape, existing_path, explain};
 
 /// Longest search.
@@ -36,32 +37,40 @@ const MAX_FILE_BYTES: i64 = 256 * 1024 * 1024;
 /// Compiled size of a pattern, so that `(a{1000}){1000}` is refused rather than built.
 const MAX_PATTERN_BYTES: usize = 10 * 1024 * 1024;
 
-/// Files remembered to be sorted by time.
-const MAX_CANDIDATES: usize = 200_000;
+/// Bytes of paths remembered to be sorted by time.
+const MAX_CANDIDATE_BYTES: usize = 64 * 1024 * 1024;
 
 pub(super) fn glob(tree: &Tree, pattern: &str, max_entries: u32) -> Result<FileReply, Refusal> {
     let matcher = glob_matcher(pattern)?;
     let mut found: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
+    let mut candidate_bytes = 0;
     let mut walk = Walk::start(tree, Path::new(""));
     while let Some((entry, path)) = walk.next_file() {
         if matcher.is_match(&path)
             && let Ok(data) = entry.metadata()
         {
+            candidate_bytes += path.as_os_str().len();
             found.push((data.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, data.len()));
-            if found.len() >= MAX_CANDIDATES {
+            if candidate_bytes >= MAX_CANDIDATE_BYTES {
                 walk.cut_short = true;
                 break;
             }
         }
     }
     found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
-    let most = (max_entries as usize).min(MAX_ENTRIES);
-    let truncated = walk.cut_short || found.len() > most;
-    let entries = found
-        .into_iter()
-        .take(most)
+    let (all, most) = (found.len(), (max_entries as usize).min(MAX_ENTRIES));
+    let mut room = MAX_REPLY_BYTES;
+    let fits = |entry: &Entry| {
+        let fits = entry.path.len() <= room;
+        room = room.saturating_sub(entry.path.len());
+        fits
+    };
+    let newest = found.into_iter().take(most);
+    let entries: Vec<Entry> = newest
         .map(|(_, path, bytes)| file_entry(path, bytes))
+        .take_while(fits)
         .collect();
+    let truncated = walk.cut_short || entries.len() < all;
     Ok(FileReply::Entries { entries, truncated })
 }
 
@@ -80,7 +89,7 @@ pub(super) fn grep(tree: &Tree, request: &FileRequest) -> Result<FileReply, Refu
     let matcher = RegexMatcherBuilder::new()
         .case_insensitive(*ignore_case)
         .size_limit(MAX_PATTERN_BYTES)
-        .line_terminator(Some(b'\n'))
+        .crlf(true)
         .build(pattern)
         .map_err(|error| format!("the pattern is not a regular expression: {error}"))?;
     let name_matcher = glob.as_deref().map(glob_matcher).transpose()?;
@@ -180,6 +189,7 @@ impl<'t> Walk<'t> {
 struct Lines {
     searcher: Searcher,
     found: Vec<GrepLine>,
+    bytes: usize,
     matches_left: u32,
     files: u64,
     full: bool,
@@ -190,6 +200,7 @@ impl Lines {
         let context = context.min(MAX_CONTEXT) as usize;
         let searcher = SearcherBuilder::new()
             .line_number(true)
+            .line_terminator(LineTerminator::crlf())
             .before_context(context)
             .after_context(context)
             .binary_detection(BinaryDetection::quit(0))
@@ -198,6 +209,7 @@ impl Lines {
         Self {
             searcher,
             found: Vec::new(),
+            bytes: 0,
             matches_left: max_matches.clamp(1, MAX_MATCHES),
             files: 0,
             full: false,
@@ -229,7 +241,7 @@ impl Lines {
             return;
         }
         self.files += 1;
-        let before = self.found.len();
+        let before = (self.found.len(), self.bytes, self.matches_left, self.full);
         let mut searcher = self.searcher.clone();
         let mut sink = FileSink {
             lines: self,
@@ -238,9 +250,9 @@ impl Lines {
         };
         // A line too long for memory ends the search of this file, not the whole one.
         let _ = searcher.search_file(matcher, &std::fs::File::from(file), &mut sink);
-        let is_binary = sink.is_binary;
-        if is_binary {
-            self.found.truncate(before);
+        if sink.is_binary {
+            self.found.truncate(before.0);
+            (self.bytes, self.matches_left, self.full) = (before.1, before.2, before.3);
         }
     }
 }
@@ -261,6 +273,7 @@ impl FileSink<'_> {
         }
         let cut = if end < text.len() { "…" } else { "" };
         let text = format!("{}{cut}", &text[..end]);
+        self.lines.bytes += self.path.len() + text.len();
         self.lines.found.push(GrepLine {
             path: self.path.clone(),
             line: line.unwrap_or(0),
@@ -274,7 +287,7 @@ impl Sink for FileSink<'_> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, std::io::Error> {
-        if self.lines.matches_left == 0 {
+        if self.lines.matches_left == 0 || self.lines.bytes >= MAX_REPLY_BYTES {
             self.lines.full = true;
             return Ok(false);
         }
@@ -284,7 +297,10 @@ impl Sink for FileSink<'_> {
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> Result<bool, std::io::Error> {
-        self.push(found.line_number(), found.bytes(), false);
+        // Lines before a match that will not be shown are not shown either.
+        if self.lines.matches_left > 0 || *found.kind() != SinkContextKind::Before {
+            self.push(found.line_number(), found.bytes(), false);
+        }
         Ok(true)
     }
 

@@ -165,7 +165,7 @@ impl Bench {
     /// Bundles a commit of the export repository.
     pub fn bundle_commit(&self, name: &str, base: &CommitSha, commit: &str) -> PathBuf {
         let export = self.path("runs").join(name).join("export.git");
-        run(&export, &["update-ref", "refs/heads/export", commit]);
+        run(&export, &["update-ref", "refs/heads/change", commit]);
         let file = self.path("runs").join(name).join("change.bundle");
         let range = format!("^{base}");
         run(
@@ -176,7 +176,7 @@ impl Bench {
                 "-q",
                 file.to_str().unwrap(),
                 &range,
-                "refs/heads/export",
+                "refs/heads/change",
             ],
         );
         file

@@ -302,8 +302,8 @@ async fn g15_only_one_commit_on_the_base_is_taken() {
     write(&bench.workspace("a", "README.md"), "one\n");
     bench.bundle("a", &base, "");
     let export = bench.path("runs/a/export.git");
-    let first = run(&export, &["rev-parse", "refs/heads/export"]);
-    let tree = run(&export, &["rev-parse", "refs/heads/export^{tree}"]);
+    let first = run(&export, &["rev-parse", "refs/heads/change"]);
+    let tree = run(&export, &["rev-parse", "refs/heads/change^{tree}"]);
     let second = run(&export, &["commit-tree", "-m", "x", "-p", &first, &tree]);
     let merge = run(
         &export,
@@ -323,7 +323,7 @@ async fn g15_only_one_commit_on_the_base_is_taken() {
             &evil,
         ],
     );
-    run(&export, &["update-ref", "refs/heads/export", &first]);
+    run(&export, &["update-ref", "refs/heads/change", &first]);
     let file = bench.path("runs/a/all.bundle");
     let range = format!("^{base}");
     run(

@@ -34,6 +34,31 @@ async fn a_commit_is_mirrored_read_and_checked_out() {
     assert_eq!(run(&base_git, &["rev-list", "--all", "--count"]), "1");
 }
 
+/// The state folder is configured relative to where the service was started.
+#[tokio::test]
+async fn relative_paths_mean_what_the_caller_means() {
+    let bench = Bench::start().await;
+    let relative = |name: &str| {
+        let absolute = bench.path(name);
+        Path::new(&"../".repeat(40)).join(absolute.strip_prefix("/").unwrap())
+    };
+    let (git, remote, mirror) = (&bench.git, bench.remote(), relative("m.git"));
+    git.refresh_mirror(&mirror, &remote, &[], TIMEOUT).await.unwrap();
+    let at = git.resolve(&mirror, "refs/heads/main").await.unwrap();
+    let (base_git, workspace) = (relative("runs/a/base.git"), relative("runs/a/workspace"));
+    git.check_out(&mirror, &remote, &at, &base_git, &workspace)
+        .await
+        .unwrap();
+    write(&bench.workspace("a", "README.md"), "changed\n");
+    bench.bundle("a", &at, "");
+    let (bundle, into) = (relative("runs/a/change.bundle"), relative("runs/a/import"));
+    let import = git
+        .import(&bundle, &base_git, &at, &into, &Default::default())
+        .await
+        .unwrap();
+    assert_eq!(import.changes.len(), 1);
+}
+
 #[tokio::test]
 async fn the_sandbox_has_a_working_git_of_its_own() {
     let bench = Bench::start().await;

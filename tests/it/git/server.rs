@@ -36,7 +36,7 @@ impl Server {
         Self { address, seen, task }
     }
 
-    /// Method, address and sent credentials of every request so far.
+    /// Method, address, size and sent credentials of every request so far.
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
@@ -64,7 +64,9 @@ async fn serve(
             .unwrap_or_default()
     };
     let authorization = sent(header::AUTHORIZATION);
-    seen.lock().unwrap().push(format!("{method} {uri} {authorization}"));
+    seen.lock()
+        .unwrap()
+        .push(format!("{method} {uri} {} bytes {authorization}", body.len()));
     if let Some(place) = uri.path().strip_prefix("/moved/") {
         return answer(
             StatusCode::FOUND,

@@ -1,1 +1,150 @@
-//! later
+//! The double against GitHub's published description of its API: every operation that the port
+//! uses is driven once, and each request and answer must fit the facts.
+
+use forgehand::demo::double::{InlineComment, Recorded};
+use forgehand::effect::ReactionTarget;
+use forgehand::github::{Access, GitHub, NewPull};
+use forgehand::ids::{CommentId, IssueNumber};
+use serde_json::{Value, json};
+
+use super::{REPO, Stage, name};
+
+const FACTS: &str = include_str!("openapi-facts.json");
+
+/// Calls everything that the port can call.
+async fn drive(stage: &Stage) {
+    let double = &stage.double;
+    GitHub::convert_manifest(&stage.config, &double.manifest_code())
+        .await
+        .unwrap();
+    stage.github.app().await.unwrap();
+    stage.github.installation_of(&name(REPO)).await.unwrap();
+    let client = stage.client(Access::Write);
+    client.repository().await.unwrap();
+    client.permission("ada").await.unwrap();
+    let number = IssueNumber(double.open_issue(REPO, "Empty", "", &["agent"], "ada").unwrap());
+    client.issue(number).await.unwrap();
+    let comment = client.create_comment(number, "hello").await.unwrap();
+    double.comment(REPO, number.0, "by a person", "ada").unwrap();
+    client.update_comment(comment.id, "hello again").await.unwrap();
+    client.comments(number, None, 10).await.unwrap();
+    client.react(ReactionTarget::Issue { number }, "eyes").await.unwrap();
+    client
+        .react(ReactionTarget::Comment { id: comment.id }, "+1")
+        .await
+        .unwrap();
+    client
+        .react(ReactionTarget::Comment { id: comment.id }, "+1")
+        .await
+        .unwrap();
+    client.remove_label(number, "agent").await.unwrap();
+    client.delete_comment(comment.id).await.unwrap();
+    double
+        .push(REPO, "agent/1-fix", &[("a", "b")], "Fix", "ada")
+        .await
+        .unwrap();
+    let branch = "agent/1-fix".parse().unwrap();
+    client.branch_sha(&branch).await.unwrap();
+    let new = NewPull {
+        head: branch.clone(),
+        base: "main".parse().unwrap(),
+        title: "Fix".to_owned(),
+        body: "Fixes #1".to_owned(),
+        draft: true,
+    };
+    let pull = client.create_pull(&new).await.unwrap();
+    client.pull(pull.number).await.unwrap();
+    client.pulls_by_head(&branch).await.unwrap();
+    client.issue(pull.number).await.unwrap();
+    let inline = InlineComment {
+        path: "a".to_owned(),
+        line: 1,
+        body: "why?".to_owned(),
+    };
+    let verdict = ("COMMENTED", "thoughts");
+    double
+        .submit_review(REPO, pull.number.0, verdict, &[inline], "ada")
+        .unwrap();
+    let id = CommentId(double.review_comments(REPO, pull.number.0).unwrap()[0].id);
+    client.review_comments(pull.number, 10).await.unwrap();
+    client
+        .react(ReactionTarget::ReviewComment { id }, "eyes")
+        .await
+        .unwrap();
+    client.revoke_token().await.unwrap();
+}
+
+/// The operation of a recorded request: the description's path has `{names}` for parts.
+fn operation<'a>(facts: &'a Value, request: &Recorded) -> Option<(&'a String, &'a Value)> {
+    let operations = facts["operations"].as_object().unwrap();
+    operations.iter().find(|(_, operation)| {
+        let mut parts = request.path.split('/');
+        let pattern = operation["path"].as_str().unwrap();
+        let fits = pattern.split('/').all(|wanted| match wanted {
+            "{ref}" => parts.by_ref().count() > 0,
+            _ if wanted.starts_with('{') => parts.next().is_some(),
+            _ => parts.next() == Some(wanted),
+        });
+        operation["method"] == request.method.as_str() && fits && parts.next().is_none()
+    })
+}
+
+/// What is wrong with a value, against a schema whose references lead into the facts.
+fn problems(facts: &Value, schema: &Value, value: &Value) -> Vec<String> {
+    let mut schema = schema.clone();
+    schema["$defs"] = facts["$defs"].clone();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    validator
+        .iter_errors(value)
+        .map(|error| format!("{} at {}", error, error.instance_path()))
+        .collect()
+}
+
+#[tokio::test]
+async fn requests_and_answers_fit_the_published_description() {
+    let facts: Value = serde_json::from_str(FACTS).unwrap();
+    let stage = Stage::set().await;
+    drive(&stage).await;
+    let mut seen = std::collections::BTreeSet::new();
+    let mut wrong = Vec::new();
+    for request in stage.double.requests() {
+        let what = format!("{} {}", request.method, request.path);
+        let (id, operation) = operation(&facts, &request).unwrap_or_else(|| panic!("{what} is in no operation"));
+        seen.insert(id.clone());
+        if let Some(schema) = operation.get("request").filter(|_| !request.body.is_null()) {
+            wrong.extend(
+                problems(&facts, schema, &request.body)
+                    .into_iter()
+                    .map(|p| format!("{what} sends {p}")),
+            );
+        }
+        match operation["answers"].get(request.status.to_string()) {
+            None => wrong.push(format!(
+                "{what} answers {}, which is no success of {id}",
+                request.status
+            )),
+            Some(Value::Null) => assert_eq!(request.answer, json!(null), "{what} has no body"),
+            Some(schema) => {
+                let found = problems(&facts, schema, &request.answer);
+                wrong.extend(found.into_iter().map(|p| format!("{what} answers {p}")));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let all: std::collections::BTreeSet<String> = facts["operations"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(seen, all, "every operation is driven");
+}
+
+#[test]
+fn the_checker_notices_what_is_missing_or_of_another_type() {
+    let facts: Value = serde_json::from_str(FACTS).unwrap();
+    let schema = &facts["operations"]["git/get-ref"]["answers"]["200"];
+    let whole = json!({"ref": "r", "node_id": "n", "url": "u", "object": {"type": "commit", "sha": "s", "url": "u"}});
+    assert_eq!(problems(&facts, schema, &whole), Vec::<String>::new());
+    let mut lacking = whole.clone();
+    lacking.as_object_mut().unwrap().remove("node_id");
+    assert_eq!(problems(&facts, schema, &lacking).len(), 1);
+    let mut mistyped = whole;
+    mistyped["object"]["sha"] = json!(7);
+    assert_eq!(problems(&facts, schema, &mistyped).len(), 1);
+}

@@ -185,19 +185,15 @@ async fn one_pull_request_for_a_head_and_base() {
 async fn a_fork_with_the_same_branch_name_is_not_ours() {
     let stage = Stage::set().await;
     let double = &stage.double;
-    let fork = double
-        .repository("octo/widgets-fork")
-        .file("README.md", "# Widgets\n")
-        .commit("Begin");
-    fork.create().await.unwrap();
+    double.fork(REPO, "ada/widgets").await.unwrap();
     double
-        .push("octo/widgets-fork", "agent/1-fix", &[("a", "b")], "Mine", "ada")
+        .push("ada/widgets", "agent/1-fix", &[("a", "b")], "Mine", "ada")
         .await
         .unwrap();
     let files = [("a", "c")];
     double.push(REPO, "agent/1-fix", &files, "Ours", "ada").await.unwrap();
     let by_fork = forgehand::demo::double::NewPullByPerson {
-        head_repo: "octo/widgets-fork",
+        head_repo: "ada/widgets",
         head: "agent/1-fix",
         base: "main",
         title: "Take mine",
@@ -273,7 +269,9 @@ async fn writes_of_one_installation_keep_their_distance() {
         client.create_comment(number, "b"),
         client.react(ReactionTarget::Issue { number }, "eyes"),
     );
-    (a.unwrap(), b.unwrap(), c.unwrap());
+    for answer in [a.map(drop), b.map(drop), c.map(drop)] {
+        answer.unwrap();
+    }
     assert!(begun.elapsed() >= pause * 2, "{:?}", begun.elapsed());
 }
 

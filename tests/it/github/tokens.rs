@@ -60,7 +60,8 @@ async fn tokens_are_shared_and_renewed_ten_minutes_before_they_end() {
     let stage = Stage::set().await;
     let (a, b) = (stage.client(Access::Read), stage.client(Access::Read));
     let both = tokio::join!(a.repository(), b.repository());
-    (both.0.unwrap(), both.1.unwrap());
+    both.0.unwrap();
+    both.1.unwrap();
     assert_eq!(minted(&stage), 1, "two callers at once need one token");
     stage.client(Access::Write).repository().await.unwrap();
     assert_eq!(minted(&stage), 2, "other permissions are another token");

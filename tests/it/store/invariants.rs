@@ -19,6 +19,7 @@ async fn check(statements: &str, invariant: &str) {
         let told = &found[0].detail;
         assert!(told.contains(&id) || told.contains("lane issue/1"), "{told}");
         store.close().await;
+        database.remove().await;
     }
 }
 

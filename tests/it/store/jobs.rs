@@ -93,7 +93,7 @@ async fn jobs_are_listed_newest_first_and_filtered() {
                 ..all.clone()
             })
             .await,
-            [third.clone()]
+            std::slice::from_ref(&third)
         );
         let subject = Some(Subject::Issue(IssueNumber(1)));
         assert_eq!(

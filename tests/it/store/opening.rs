@@ -5,6 +5,8 @@ use super::*;
 use crate::databases::{Database, each, each_database};
 use forgehand::secret::Secret;
 use forgehand::store::RepoRow;
+use std::sync::Arc;
+use tokio::sync::Barrier;
 
 async fn refused(url: &str) -> StoreError {
     match Store::open(&Secret::new(url), 2).await {
@@ -68,13 +70,16 @@ async fn the_file_is_only_for_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn four_that_start_together_all_find_the_schema() {
+async fn eight_that_start_together_all_find_the_schema() {
     each_database(async |database| {
-        let openers: Vec<_> = (0..4)
+        let ready = Arc::new(Barrier::new(8));
+        let openers: Vec<_> = (0..8)
             .map(|_| {
-                let url = database.url.clone();
+                let (url, ready) = (database.url.clone(), ready.clone());
                 tokio::spawn(async move {
+                    ready.wait().await;
                     let store = Store::open(&url, 2).await.unwrap();
+                    ready.wait().await;
                     store.migrate().await.unwrap();
                     store.migrate().await.unwrap();
                     insert(&store, &fix(1)).await;
@@ -87,7 +92,7 @@ async fn four_that_start_together_all_find_the_schema() {
         }
         let store = database.open().await;
         let counts = with(&store, async |tx| tx.job_counts().await).await.unwrap();
-        assert_eq!(counts, [(JobState::Queued, 4)]);
+        assert_eq!(counts, [(JobState::Queued, 8)]);
         store.close().await;
     })
     .await;

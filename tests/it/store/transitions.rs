@@ -103,7 +103,21 @@ async fn finished_work_is_retried_as_effects_with_attempts_of_its_own() {
         let effects = with(&store, async |tx| tx.effects(&lease.job).await).await.unwrap();
         assert_eq!(effects[0].state, EffectState::Skipped);
 
-        let lease = publishing(&store, &fix(2), &[1], LONG).await;
+        let lease = leased(&store, &fix(2), LONG).await;
+        with(&store, async |tx| {
+            tx.retry_job(&lease, in_seconds(-1), "the model is down").await
+        })
+        .await
+        .unwrap();
+        let claimed = claim(&store, "worker-1", LONG).await.unwrap();
+        let lease = claimed.lease;
+        let effects = [comment(&lease.job, 1)];
+        with(&store, async |tx| {
+            tx.begin_publishing(&lease, &Outcome::Answered, &effects).await
+        })
+        .await
+        .unwrap();
+        assert_eq!((claimed.job.attempt, load(&store, &lease.job).await.attempt), (2, 1));
         let state = with(&store, async |tx| {
             tx.retry_job(&lease, in_seconds(-1), "try later").await
         })
