@@ -52,7 +52,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     dispatch(publisher, leased, pulse).await
 }
 
-fn trigger_target(job: &Job) -> Option<ReactionTarget> {
+pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
     match (&job.request.trigger, &job.subject) {
         (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Issue(number) | Subject::Pull(number)) => {
             Some(ReactionTarget::Issue { number: *number })
