@@ -9,6 +9,8 @@ mod model;
 mod model_server;
 mod receiver;
 mod sandbox;
+mod service;
 mod store;
+mod story;
 mod tidy;
 mod workspace;
