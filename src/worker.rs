@@ -23,8 +23,10 @@ mod control;
 mod fix;
 mod heartbeat;
 mod maintenance;
+mod poll;
 
 pub use maintenance::maintain;
+pub use poll::Poll;
 
 /// Everything a worker needs. Cheap to clone.
 #[derive(Clone)]

@@ -25,7 +25,7 @@ const MAX_EVENT_BYTES: usize = 8 * 1024;
 /// Most bytes of the model's last words in a solution.
 const MAX_LAST_WORDS_BYTES: usize = 4 * 1024;
 
-/// Most calls that are run of one reply.
+/// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
 
 /// With as many replies left, the model is told to come to an end.
@@ -183,11 +183,13 @@ impl<'a> Progress<'a> {
         };
         self.task.recorder.record(event).await?;
         let redactor = self.task.recorder.redactor();
-        self.messages.push(Message {
+        let mut message = Message {
             content: redactor.redact(&reply.content),
             reasoning: redactor.redact(&reply.reasoning),
             ..Message::from(reply)
-        });
+        };
+        message.tool_calls.truncate(MAX_CALLS);
+        self.messages.push(message);
         self.checkpoint().await
     }
 
@@ -213,10 +215,9 @@ impl<'a> Progress<'a> {
     pub(super) async fn run_calls(&mut self, reply: &ChatReply) -> Result<Option<Stop>, SolveError> {
         let mut end: Option<Stop> = None;
         let (mut right, mut failed) = (0, 0);
-        for (at, call) in reply.tool_calls.iter().enumerate() {
+        for call in reply.tool_calls.iter().take(MAX_CALLS) {
             let called_at = Instant::now();
             let ran = match &end {
-                _ if at >= MAX_CALLS => Ran::skipped(format!("not run: at most {MAX_CALLS} calls of one reply are")),
                 Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
                 None => self.run_call(call, failed).await?,
             };
@@ -229,6 +230,11 @@ impl<'a> Progress<'a> {
         let end = end.or(stuck);
         if end.is_none() && reply.finish == FinishReason::Length {
             self.remark(CUT);
+        }
+        if end.is_none() && reply.tool_calls.len() > MAX_CALLS {
+            self.remark(&format!(
+                "Only the first {MAX_CALLS} calls of your reply were run. Make fewer at once."
+            ));
         }
         Ok(end)
     }

@@ -4,11 +4,15 @@
 //! Never judges what a delivery means and never trusts a header beyond its grammar.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::ids::{AppId, CommentId, CommitSha, InstallationId, IssueNumber, RepoId, RepoName, UserId};
+use crate::ids::{CommentId, InstallationId, IssueNumber, RepoId};
+
+mod facts;
+use facts::clean;
+pub use facts::{CommentFacts, IssueFacts, PullFacts, Repo, ReviewFacts, Sender};
 
 /// Why a call with a good signature is not a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,145 +56,6 @@ pub struct Delivery {
     pub sender: Option<Sender>,
     /// What happened.
     pub payload: Payload,
-}
-
-/// A repository as a delivery names it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Repo {
-    /// Numeric id.
-    pub id: RepoId,
-    /// `owner/name`.
-    #[serde(rename = "full_name")]
-    pub name: RepoName,
-}
-
-/// An account as a delivery names it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Sender {
-    /// Numeric id.
-    pub id: UserId,
-    /// Login.
-    #[serde(default, deserialize_with = "text")]
-    pub login: String,
-    /// `User`, `Bot`, `Organization`, …
-    #[serde(rename = "type", default, deserialize_with = "text")]
-    pub kind: String,
-}
-
-/// An issue, or the issue side of a pull request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct IssueFacts {
-    /// Number.
-    pub number: IssueNumber,
-    /// Title.
-    #[serde(default, deserialize_with = "text")]
-    pub title: String,
-    /// Body; null is empty.
-    #[serde(default, deserialize_with = "text")]
-    pub body: String,
-    /// `open` or `closed`.
-    #[serde(default, deserialize_with = "text")]
-    pub state: String,
-    /// Author; `None` for a deleted account.
-    #[serde(default)]
-    pub user: Option<Sender>,
-    /// Last change, by GitHub's clock.
-    #[serde(default, deserialize_with = "instant")]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// Present when the issue is a pull request.
-    #[serde(default)]
-    pull_request: Option<Value>,
-}
-
-impl IssueFacts {
-    /// Whether it is the issue side of a pull request.
-    pub fn is_pull(&self) -> bool {
-        self.pull_request.is_some()
-    }
-}
-
-/// A pull request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct PullFacts {
-    /// Number.
-    pub number: IssueNumber,
-    /// Title.
-    #[serde(default, deserialize_with = "text")]
-    pub title: String,
-    /// Body; null is empty.
-    #[serde(default, deserialize_with = "text")]
-    pub body: String,
-    /// `open` or `closed`.
-    #[serde(default, deserialize_with = "text")]
-    pub state: String,
-    /// Author; `None` for a deleted account.
-    #[serde(default)]
-    pub user: Option<Sender>,
-    /// Last change, by GitHub's clock.
-    #[serde(default, deserialize_with = "instant")]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// Where its changes are.
-    #[serde(default)]
-    head: Option<Head>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Head {
-    sha: CommitSha,
-}
-
-impl PullFacts {
-    /// Its head commit, where the delivery tells it.
-    pub fn head_sha(&self) -> Option<CommitSha> {
-        self.head.as_ref().map(|head| head.sha.clone())
-    }
-}
-
-/// A comment in a conversation or on a line.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct CommentFacts {
-    /// Id.
-    pub id: CommentId,
-    /// Text.
-    #[serde(default, deserialize_with = "text")]
-    pub body: String,
-    /// When it was written, by GitHub's clock.
-    #[serde(default, deserialize_with = "instant")]
-    pub created_at: Option<DateTime<Utc>>,
-    /// When it was last changed.
-    #[serde(default, deserialize_with = "instant")]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// The App that wrote it, where GitHub tells.
-    #[serde(default)]
-    performed_via_github_app: Option<AppFacts>,
-    /// The review that a comment on a line belongs to.
-    #[serde(default, rename = "pull_request_review_id")]
-    pub review_id: Option<u64>,
-}
-
-impl CommentFacts {
-    /// The App through which it was written.
-    pub fn app(&self) -> Option<AppId> {
-        self.performed_via_github_app.as_ref().map(|app| app.id)
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct AppFacts {
-    id: AppId,
-}
-
-/// A review of a pull request.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ReviewFacts {
-    /// Id.
-    pub id: u64,
-    /// Text; null is empty.
-    #[serde(default, deserialize_with = "text")]
-    pub body: String,
-    /// When it was submitted, by GitHub's clock.
-    #[serde(default, deserialize_with = "instant")]
-    pub submitted_at: Option<DateTime<Utc>>,
 }
 
 /// What happened, by event. Events that nothing is made of are `Other`.
@@ -456,7 +321,7 @@ fn read_payload(event: &str, fields: &mut Map<String, Value>) -> Result<Payload,
 
 #[derive(Deserialize)]
 struct Label {
-    #[serde(deserialize_with = "text")]
+    #[serde(deserialize_with = "facts::text")]
     name: String,
 }
 
@@ -487,24 +352,4 @@ fn optional<T: serde::de::DeserializeOwned>(fields: &mut Map<String, Value>, key
         return Ok(None);
     };
     serde_json::from_value(value).map_err(|error| format!("`{key}`: {error}"))
-}
-
-/// Text; null is empty. PostgreSQL cannot store a NUL, so it becomes a replacement character.
-fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?
-        .map(|text| clean(&text))
-        .unwrap_or_default())
-}
-
-fn clean(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
-}
-
-/// A time as GitHub writes it; anything else is no time.
-fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    Ok(value
-        .as_str()
-        .and_then(|text| DateTime::parse_from_rfc3339(text).ok())
-        .map(|time| time.to_utc()))
 }

@@ -2,16 +2,17 @@
 //! retries around it. The only file that builds a client for models. Called through the `Model`
 //! trait. Never retries what a second try cannot mend, and never shows the key.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::{Response, StatusCode, header};
+use reqwest::{Response, header};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::failure;
-use super::pricing::Price;
+use super::pricing::{self, Price};
 use super::quirks::Quirks;
 use super::reading::Reading;
 use super::wire;
@@ -50,6 +51,8 @@ pub(super) struct Client {
     price: Price,
     quirks: Quirks,
     redactor: Redactor,
+    /// Whether people were told that the server cuts conversations.
+    cut_noticed: Once,
 }
 
 /// A try that gave no reply, with what it may have cost all the same.
@@ -93,6 +96,7 @@ impl Client {
             price: Price::of(config)?,
             quirks: Quirks::default(),
             redactor: redactor.clone(),
+            cut_noticed: Once::new(),
         })
     }
 
@@ -102,7 +106,7 @@ impl Client {
         let mut tries = 0;
         loop {
             let miss = match self.try_once(request).await {
-                Ok(reply) => return Ok(self.charge(reply, spent)),
+                Ok(reply) => return Ok(self.charge(reply, request, spent)),
                 Err(miss) => miss,
             };
             spent = add(spent, miss.spent);
@@ -133,7 +137,7 @@ impl Client {
         }
         let response = call.send().await.map_err(|error| unavailable(&error))?;
         let status = response.status();
-        if status != StatusCode::OK {
+        if !status.is_success() {
             let wait = failure::retry_after(response.headers());
             let body = self.error_body(response).await;
             return Err(Miss {
@@ -192,7 +196,17 @@ impl Client {
     }
 
     /// Puts money to a reply, with what lost tries may have cost.
-    fn charge(&self, mut reply: ChatReply, spent: Usage) -> ChatReply {
+    fn charge(&self, mut reply: ChatReply, request: &ChatRequest, spent: Usage) -> ChatReply {
+        if reads_too_little(&reply.usage, pricing::count_request(request)) {
+            self.cut_noticed.call_once(|| {
+                tracing::warn!(
+                    model = self.name,
+                    read = reply.usage.input_tokens,
+                    "the server says that it read far fewer tokens than were sent: it seems to cut long conversations \
+                     silently. Give the model a larger context window (Ollama: num_ctx)"
+                );
+            });
+        }
         if spent != Usage::default() {
             reply.usage = Usage {
                 reported: false,
@@ -243,6 +257,15 @@ impl Model for Client {
     fn price_known(&self) -> bool {
         self.price.is_known()
     }
+}
+
+/// Below this count, small differences weigh too much to say anything.
+const TELLING_TOKENS: u64 = 4_000;
+
+/// Whether a server read so much less than was sent that it must have left a part out. Our count
+/// is cautious, but never four times too high.
+fn reads_too_little(usage: &Usage, sent: u64) -> bool {
+    usage.reported && sent > TELLING_TOKENS && usage.input_tokens.saturating_mul(4) < sent
 }
 
 fn add(one: Usage, other: Usage) -> Usage {
@@ -328,6 +351,23 @@ mod tests {
             "https://x.test/v1?api-version=2",
             "https://x.test/v1/chat/completions?api-version=2",
         );
+    }
+
+    #[test]
+    fn c2_l37_a_server_that_cuts_silently_is_noticed() {
+        for (read, sent, reported, expected) in [
+            (4_096, 20_000, true, true),
+            (6_000, 20_000, true, false),
+            (100, 3_000, true, false),
+            (0, 20_000, false, false),
+        ] {
+            let usage = Usage {
+                input_tokens: read,
+                output_tokens: 1,
+                reported,
+            };
+            assert_eq!(reads_too_little(&usage, sent), expected, "{read} of {sent}");
+        }
     }
 
     #[test]

@@ -49,6 +49,10 @@ fn wire_message(message: &Message, replay_reasoning: bool) -> Value {
     };
     // Always a plain string: some servers refuse a list of parts from tools.
     let mut wire = json!({"role": role, "content": message.content});
+    if message.role == Role::Assistant && message.content.is_empty() {
+        // Some servers refuse a reply without any content, even if it was their own.
+        wire["content"] = json!("(empty reply)");
+    }
     if !message.tool_calls.is_empty() {
         // Absent otherwise: several servers refuse `null` and `[]`.
         wire["tool_calls"] = message

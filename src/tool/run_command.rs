@@ -17,7 +17,7 @@ use crate::text;
 const MAX_OUTPUT_BYTES: usize = 16 * 1024;
 
 /// Longest time a command may ask for, in seconds. The sandbox and the run have limits too.
-const MAX_TIMEOUT_SECONDS: u64 = 1_800;
+const MAX_TIMEOUT_SECONDS: u64 = 600;
 
 /// Runs a command.
 pub(super) struct RunCommand;
@@ -31,7 +31,7 @@ struct Arguments {
     /// Folder to run it in, relative to the workspace; left out for its root.
     #[serde(default, alias = "cwd", alias = "workdir", alias = "directory")]
     folder: String,
-    /// Seconds until it is killed, up to 1800; left out for the usual limit.
+    /// Seconds until it is killed, up to 600; left out for the usual limit.
     #[serde(default, alias = "timeout")]
     timeout_seconds: Option<u64>,
 }

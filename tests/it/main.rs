@@ -7,6 +7,7 @@ mod git;
 mod github;
 mod model;
 mod model_server;
+mod polling;
 mod receiver;
 mod sandbox;
 mod service;

@@ -205,6 +205,7 @@ fn what_may_pass_is_tried_again() {
         ],
         "reply",
     );
+    check(vec![good().header("content-encoding", "gzip"), good()], "reply");
     check(vec![good().cut_after(200), good()], "reply");
 }
 

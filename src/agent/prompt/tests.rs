@@ -1,4 +1,4 @@
-//! What the prompt looks like, and what strangers cannot do to it.
+//! The beginning of a conversation, as models read it. Never compared in pieces: the whole is a snapshot.
 
 use super::*;
 

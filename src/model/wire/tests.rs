@@ -1,4 +1,4 @@
-//! Tables of what servers send.
+//! Requests and replies in every dialect of the chat completions.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tables of edits.
+//! Edits by the rows of the failure catalogue, and what no edit may do.
 
 use super::*;
 

@@ -20,19 +20,31 @@ fn folder() -> PathBuf {
         )
 }
 
-/// Every example of github.com as (event, body).
+/// Every example of github.com and of the versions of GitHub Enterprise as (event, body).
 fn examples() -> Vec<(String, Value)> {
-    let index = folder().join("api.github.com/index.json");
-    let text = std::fs::read_to_string(&index).unwrap_or_else(|error| panic!("{}: {error}", index.display()));
-    let events: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let folder = folder();
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut places: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    places.sort();
     let mut all = Vec::new();
-    for event in events {
-        let name = event["name"].as_str().unwrap().to_owned();
-        for example in event["examples"].as_array().unwrap() {
-            all.push((name.clone(), example.clone()));
+    let mut sources = 0;
+    for place in places {
+        let Ok(text) = std::fs::read_to_string(place.join("index.json")) else {
+            continue; // a file beside the folders of examples
+        };
+        sources += 1;
+        let events: Vec<Value> = serde_json::from_str(&text).unwrap();
+        for event in events {
+            let name = event["name"].as_str().unwrap().to_owned();
+            let examples = event["examples"].as_array().unwrap();
+            all.extend(examples.iter().map(|example| (name.clone(), example.clone())));
         }
     }
-    assert!(all.len() > 300, "{} examples", all.len());
+    assert!(
+        sources > 3 && all.len() > 600,
+        "{} examples in {sources} folders",
+        all.len()
+    );
     all
 }
 
