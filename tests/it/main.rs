@@ -10,6 +10,8 @@ mod model_server;
 mod polling;
 mod receiver;
 mod sandbox;
+mod service;
 mod store;
+mod story;
 mod tidy;
 mod workspace;
