@@ -21,6 +21,7 @@ use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
 use crate::run::Ports;
 use crate::store::{JobFilter, StoreError};
+use crate::workspace::remove_all;
 
 mod control;
 mod fix;
@@ -271,7 +272,16 @@ impl Worker {
         self.queue.finish(&leased.lease, &outcome).await?;
         tracing::info!(outcome = ?outcome, "job finished");
         metrics::counter!("forgehand_jobs_finished_total").increment(1);
+        self.remove_folders(&leased.job).await;
         Ok(())
+    }
+
+    async fn remove_folders(&self, job: &Job) {
+        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
+        match tokio::task::spawn_blocking(move || remove_all(&state_dir, &id)).await {
+            Ok(Ok(())) => {}
+            other => tracing::info!(?other, "the folders of the job stay; maintenance will remove them"),
+        }
     }
 
     /// What happens to a job whose attempt did not end it.
