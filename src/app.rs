@@ -292,6 +292,8 @@ impl App {
             let mut slots = tokio::task::JoinSet::new();
             let (settler, until) = (worker.clone(), stop.clone());
             slots.spawn(async move { settler.settle_ended(&until).await });
+            let (greeter, until) = (worker.clone(), stop.clone());
+            slots.spawn(async move { greeter.acknowledge_waiting(&until).await });
             for _ in 0..workers {
                 let (worker, stop) = (worker.clone(), stop.clone());
                 slots.spawn(async move { worker.run(&stop).await });

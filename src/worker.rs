@@ -2,6 +2,7 @@
 //! Every way a job can end is decided here, once. Called by `app`. Never lets two things write for
 //! one job at a time.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,20 @@ impl Worker {
             }
             tokio::select! {
                 () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Acknowledges requests that have to wait their turn, until `stop`.
+    pub async fn acknowledge_waiting(&self, stop: &CancellationToken) {
+        let mut heard = HashSet::new();
+        while !stop.is_cancelled() {
+            if let Err(error) = publish::acknowledge_waiting(&self.publisher, &mut heard).await {
+                tracing::warn!(?error, "waiting requests could not be looked for");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(self.queue.config().poll_seconds) => {}
                 () = stop.cancelled() => {}
             }
         }

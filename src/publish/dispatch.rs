@@ -24,6 +24,9 @@ const MAX_LOOKED_THROUGH: usize = 1_000;
 /// Pause before an effect without visible repeats is tried again after an unclear answer.
 const UNCLEAR_RETRY: TimeDelta = TimeDelta::seconds(2);
 
+/// The reaction that says that a request was heard.
+pub(super) const HEARD: &str = "eyes";
+
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
 ///
@@ -35,7 +38,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     if let Some(target) = trigger_target(job) {
         let body = EffectBody::Reaction {
             target,
-            content: "eyes".to_owned(),
+            content: HEARD.to_owned(),
         };
         effects.push(plan::row(job, plan::seq::REACTION, body));
     }
@@ -52,7 +55,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     dispatch(publisher, leased, pulse).await
 }
 
-fn trigger_target(job: &Job) -> Option<ReactionTarget> {
+pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
     match (&job.request.trigger, &job.subject) {
         (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Issue(number) | Subject::Pull(number)) => {
             Some(ReactionTarget::Issue { number: *number })

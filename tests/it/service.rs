@@ -20,7 +20,7 @@ mod ending;
 mod people;
 mod seen;
 
-pub use people::{ISSUE_BODY, ISSUE_TITLE, MONA, REPO, bug_fix, finish, mend};
+pub use people::{MONA, REPO, bug_fix, finish, mend, note, nothing_to_do};
 
 /// What a story begins with, where it is not the usual.
 pub struct Setup {
@@ -134,7 +134,11 @@ impl Service {
         let (tell, told) = tokio::sync::oneshot::channel();
         let served = tokio::spawn(async move {
             let roles = [ServiceRole::Receiver, ServiceRole::Worker, ServiceRole::Scheduler];
-            app.serve(&roles, |address| drop(tell.send(address))).await
+            app.serve(&roles, |address| {
+                // Whoever waits for it may have given up.
+                let _ = tell.send(address);
+            })
+            .await
         });
         let address = told.await.expect("the service starts").expect("the receiver listens");
         self.github
