@@ -9,5 +9,6 @@ mod label;
 mod outcome;
 mod repository;
 mod restart;
+mod secret;
 mod stop;
 mod words;
