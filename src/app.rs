@@ -109,6 +109,7 @@ impl App {
     /// # Errors
     /// When a role cannot start.
     pub async fn serve(self, roles: &[ServiceRole], ready: impl FnOnce(Option<SocketAddr>)) -> anyhow::Result<()> {
+        raise_open_files();
         let instance = Instance::claim(&self.config.server.state_dir).context("claim the state folder")?;
         let queue = Queue::new(
             self.store.clone(),
@@ -328,6 +329,19 @@ impl App {
             clock: self.clock.clone(),
             redactor: self.redactor.clone(),
         })
+    }
+}
+
+/// Thousands of connections may be open at once, and shells start programs with a low soft limit.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

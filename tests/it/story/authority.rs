@@ -124,15 +124,17 @@ async fn p14_a_repository_made_anew_under_the_name_is_left_alone() {
 #[tokio::test]
 async fn an_archived_repository_is_left_alone() {
     usual()
+        .configuration(|config| config.queue.workers = 1)
         .tell(async |service: &mut Service| {
-            let issue = service.issue();
+            let waiting = service.occupied().await;
+            let issue = service.labelled_issue();
+            service.github.deliveries_settled().await;
             service.github.archive_repository(REPO).unwrap();
-            let sent = service.github.comment(REPO, issue, "/agent fix", MONA);
-            if sent.is_err() {
-                return; // nobody can ask there any more
-            }
+            waiting.cancel();
             service.done().await;
-            assert!(service.pulls().is_empty() && service.model.requests().is_empty());
+            assert!(service.our_comments(issue).is_empty(), "{}", service.everything_said());
+            assert_eq!(service.github.branches(REPO).unwrap(), ["main"]);
+            assert_eq!(service.model.requests().len(), 1);
         })
         .await;
 }
