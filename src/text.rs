@@ -159,13 +159,14 @@ pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
     let no_comments = strip_between(&visible, "<!--", "-->");
     let mut out = String::with_capacity(no_comments.len());
+    let code_is_sure = code_is_sure(&no_comments);
     for line in no_comments.lines() {
         let trimmed = line.trim_start();
         let first = trimmed.split_whitespace().next().unwrap_or_default();
         if first.eq_ignore_ascii_case(command_token) {
             let _ = write!(out, "`{}`{}", first, &trimmed[first.len()..]);
         } else {
-            out.push_str(&neutralise_line(line));
+            out.push_str(&neutralise_line(line, code_is_sure));
         }
         out.push('\n');
     }
@@ -175,7 +176,10 @@ pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
     out
 }
 
-fn neutralise_line(line: &str) -> String {
+/// Rewrites what acts on its own. Not by putting it into code: whether backticks make code is
+/// decided by everything around them, so the words themselves must be harmless anywhere, also in
+/// a commit message. Code is left alone only where it is certain to be code.
+fn neutralise_line(line: &str, code_is_sure: bool) -> String {
     use regex::{Captures, Regex};
     use std::sync::LazyLock;
     static RISKY: LazyLock<Regex> = LazyLock::new(|| {
@@ -183,8 +187,8 @@ fn neutralise_line(line: &str) -> String {
             r"(?i)(?P<code>`[^`]*`)",
             r"|(?P<image>!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?)",
             r"|(?P<html></?(?:img|picture|source|iframe|script|style|svg|video|audio|object|embed|form|input|meta|link|base)\b[^>]*>?)",
-            r"|(?P<keyword>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:[\w.-]+/[\w.-]+)?#\d+)",
-            r"|(?P<mention>\B@[A-Za-z0-9][A-Za-z0-9-]*(?:/[A-Za-z0-9_.-]+)?)",
+            r"|(?P<keyword>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?)\s+(?P<place>[\w.-]+/[\w.-]+)?(?P<issue>#\d+|GH-\d+|https?://[^\s)]+/(?:issues|pull)/\d+)",
+            r"|\B@(?P<mention>[A-Za-z0-9][A-Za-z0-9-]*(?:/[A-Za-z0-9_.-]+)?)",
         ))
         .expect("the pattern is valid")
     });
@@ -192,16 +196,37 @@ fn neutralise_line(line: &str) -> String {
         .replace_all(line, |found: &Captures<'_>| {
             let whole = &found[0];
             if found.name("code").is_some() {
-                whole.to_owned()
+                match code_is_sure {
+                    true => whole.to_owned(),
+                    false => format!("`{}`", neutralise_line(whole.trim_matches('`'), false)),
+                }
             } else if found.name("image").is_some() {
                 "[image left out]".to_owned()
             } else if found.name("html").is_some() {
                 whole.replace('<', "&lt;")
+            } else if let (Some(keyword), Some(issue)) = (found.name("keyword"), found.name("issue")) {
+                let place = found
+                    .name("place")
+                    .map_or_else(String::new, |place| format!("{} ", place.as_str()));
+                format!(
+                    "{} {place}issue {}",
+                    keyword.as_str(),
+                    issue.as_str().trim_start_matches('#')
+                )
             } else {
-                format!("`{whole}`")
+                format!("@ {}", &found["mention"])
             }
         })
         .into_owned()
+}
+
+/// Whether each pair of backticks in a line is code whatever stands around it: only single
+/// backticks, paired within each line, nothing escaped, no HTML in which Markdown is not read.
+fn code_is_sure(text: &str) -> bool {
+    !text.contains("``")
+        && !text.contains("\\`")
+        && !text.contains('<')
+        && text.lines().all(|line| line.matches('`').count() % 2 == 0)
 }
 
 fn strip_between(text: &str, open: &str, close: &str) -> String {
@@ -299,13 +324,23 @@ mod tests {
 
     #[test]
     fn posted_markdown_cannot_ping_close_or_trigger() {
-        check_markdown("hello @octo/team and a@b.c", "hello `@octo/team` and a@b.c");
-        check_markdown("Fixes #99, closes other/repo#1", "`Fixes #99`, `closes other/repo#1`");
+        check_markdown("hello @octo/team and a@b.c", "hello @ octo/team and a@b.c");
+        check_markdown(
+            "Fixes #99, closes other/repo#1",
+            "Fixes issue 99, closes other/repo issue 1",
+        );
+        check_markdown(
+            "fix https://x.test/o/r/issues/9",
+            "fix issue https://x.test/o/r/issues/9",
+        );
         check_markdown("![x](https://evil/?d=1)", "[image left out]");
         check_markdown("a <!-- hidden --> b", "a  b");
         check_markdown("/agent fix", "`/agent` fix");
         check_markdown("<img src=x>", "&lt;img src=x>");
         check_markdown("in `@code` stays", "in `@code` stays");
+        check_markdown("\\`@a` fixes #1\\`", "\\`@ a` fixes issue 1\\`");
+        check_markdown("`\nfixes #1 @a\n`", "`\nfixes issue 1 @ a\n`");
+        check_markdown("<p>\n`@a`", "<p>\n`@ a`");
         check_markdown("zero\u{200b}width", "zerowidth");
     }
 

@@ -3,19 +3,18 @@
 //! still land. The protocol and its proof are those of the outbox with natural keys: the row says
 //! what is wanted, the remote says what is there. Never runs two effects of a job at once.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{BUNDLE, Publisher, plan, status};
+use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::git::{GitError, Remote, TreePolicy};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 use crate::workspace::{mirror_path, publish_path};
+
+mod push;
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -23,6 +22,10 @@ const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 const MAX_LOOKED_THROUGH: usize = 1_000;
 /// Pause before an effect without visible repeats is tried again after an unclear answer.
 const UNCLEAR_RETRY: TimeDelta = TimeDelta::seconds(2);
+/// The pause doubles up to this one: a GitHub that is away for hours is not asked every second.
+const LONGEST_RETRY: TimeDelta = TimeDelta::minutes(15);
+/// Calls before an effect counts as failed: about a day, at the longest pause.
+const MAX_TRIES: u32 = 100;
 
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
@@ -200,7 +203,7 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::StatusComment { .. } => {}
         }
-        match authority::recheck(&self.leased.job, self.client).await? {
+        match authority::authorize(&self.leased.job, self.client).await? {
             Authority::Allowed(_) => Ok(()),
             Authority::Denied(why) => Err(JobError::NoRight(why)),
         }
@@ -271,7 +274,16 @@ impl Step<'_> {
                 parent,
                 sha,
                 message,
-            } => self.push(branch, expect.as_ref(), parent, sha, message).await,
+            } => {
+                let promise = push::Promise {
+                    branch,
+                    expect: expect.as_ref(),
+                    parent,
+                    sha,
+                    message,
+                };
+                self.push(&promise).await
+            }
             EffectBody::OpenPull {
                 branch,
                 base,
@@ -323,88 +335,12 @@ impl Step<'_> {
         }
     }
 
-    /// Rebuilds the commit from the stored bundle and pushes it. Where somebody moved the branch
-    /// meanwhile, the work goes beside it and nothing of theirs is touched.
-    async fn push(
-        &self,
-        branch: &BranchName,
-        expect: Option<&CommitSha>,
-        parent: &CommitSha,
-        sha: &CommitSha,
-        message: &str,
-    ) -> Result<Landed, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let remote = Remote {
-            url: self.client.git_url(),
-            token: Some(self.client.git_token().await?),
-        };
-        let folder = publish_path(&publisher.state_dir, &job.id);
-        let result = async {
-            let import = self.rebuild(&folder, &remote, parent).await?;
-            let rebuilt = publisher
-                .git
-                .commit(&import, parent, message, &publisher.signature(job))
-                .await?;
-            if rebuilt != *sha {
-                return Err(JobError::Fail(format!(
-                    "the stored change rebuilds to {rebuilt}, not to {sha}"
-                )));
-            }
-            match publisher.git.push(&import.repo, &remote, sha, branch, expect).await {
-                Ok(()) => Ok(Landed::As(pushed_id(branch, sha))),
-                Err(GitError::Moved(_)) => {
-                    let side = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
-                    publisher.git.push(&import.repo, &remote, sha, &side, None).await?;
-                    Ok(Landed::As(pushed_id(&side, sha)))
-                }
-                Err(GitError::Refused(why)) => Ok(Landed::Not(EffectState::Failed, why)),
-                Err(error) => Err(error.into()),
-            }
-        }
-        .await;
-        if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
-            tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
-        }
-        result
-    }
-
-    async fn rebuild(
-        &self,
-        folder: &std::path::Path,
-        remote: &Remote,
-        base: &CommitSha,
-    ) -> Result<crate::git::Import, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let mut tx = publisher.store.begin().await?;
-        let stored = tx.checkpoint(&job.id, BUNDLE).await?;
-        drop(tx);
-        let Some((_, bundle)) = stored else {
-            return Err(JobError::Fail("the stored change is missing".to_owned()));
-        };
-        let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
-        if tokio::fs::try_exists(folder).await.map_err(local)? {
-            tokio::fs::remove_dir_all(folder).await.map_err(local)?;
-        }
-        tokio::fs::create_dir_all(folder).await.map_err(local)?;
-        let bundle_file = folder.join("change.bundle");
-        tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
-        let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
-        let mirror = mirror_path(&publisher.state_dir, job.repo_id);
-        publisher
-            .git
-            .refresh_mirror(&mirror, remote, &[], Duration::from_secs(900))
-            .await?;
-        publisher.git.check_out(&mirror, remote, base, &base_git, &tree).await?;
-        // The rules were applied when the change was accepted; here only the bytes are needed.
-        let policy = TreePolicy::default();
-        Ok(publisher
-            .git
-            .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
-            .await?)
-    }
-
     async fn failed(&self, error: JobError) -> Result<(), JobError> {
         match error {
+            JobError::Retry(reason) if self.effect.tries + 1 >= MAX_TRIES => {
+                let problem = format!("{reason} (tried {MAX_TRIES} times)");
+                self.settle(Landed::Not(EffectState::Failed, problem)).await
+            }
             JobError::Retry(reason) => {
                 self.move_to(EffectState::Unknown, None, Some(&reason)).await?;
                 let until = self.when_clear().await?;
@@ -423,11 +359,12 @@ impl Step<'_> {
     async fn when_clear(&self) -> Result<DateTime<Utc>, JobError> {
         let mut tx = self.publisher.store.begin().await?;
         let now = tx.db_now().await?;
-        let wait = match self.effect.body.repeats_are_visible() {
+        let least = match self.effect.body.repeats_are_visible() {
             true => TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(TimeDelta::MAX),
             false => UNCLEAR_RETRY,
         };
-        Ok(now + wait)
+        let doubled = UNCLEAR_RETRY * (1 << self.effect.tries.min(16));
+        Ok(now + least.max(doubled.min(LONGEST_RETRY)))
     }
 
     async fn settle(&self, landed: Landed) -> Result<(), JobError> {

@@ -138,13 +138,15 @@ pub async fn gather(
     })
 }
 
-/// The trigger still stands: open, labelled, and with the text that the person saw who asked.
+/// The trigger still stands: open, labelled, and with the text that the person saw who asked. A
+/// person who starts a job again at the command line does so after its end took the label off.
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     if issue.state != "open" {
         return stopped(format!("#{} was closed", issue.number));
     }
     if let Trigger::Label { label } = &job.request.trigger
+        && job.round == 0
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
         return stopped(format!("the label `{label}` was removed"));
