@@ -145,8 +145,10 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     if issue.state != "open" {
         return stopped(format!("#{} was closed", issue.number));
     }
+    // We took the label off ourselves when the job ended; who starts it again wants it.
+    let first_round = job.round == 0;
     if let Trigger::Label { label } = &job.request.trigger
-        && job.round == 0
+        && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
         return stopped(format!("the label `{label}` was removed"));
