@@ -21,8 +21,20 @@ use crate::workspace::mirror_path;
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 /// Most comments looked through for our own.
 const MAX_LOOKED_THROUGH: usize = 1_000;
-/// Pause before an effect without visible repeats is tried again after an unclear answer.
-const UNCLEAR_RETRY: TimeDelta = TimeDelta::seconds(2);
+/// First pause before an effect is tried again; it doubles with each try.
+const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(2);
+/// Longest pause between two tries.
+const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
+
+/// Tries before an effect is given up, pauses included: finished work is tried for a day, since
+/// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
+fn max_tries(body: &EffectBody) -> u32 {
+    match body {
+        EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
+        EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::StatusComment { .. } => 12,
+        EffectBody::Reaction { .. } => 4,
+    }
+}
 
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
@@ -99,6 +111,8 @@ struct Step<'a> {
 enum Landed {
     /// It is there; GitHub's name for it.
     As(String),
+    /// It is there, but not where it was wanted, and why.
+    Beside(String, String),
     /// It is not wanted or cannot be, for good.
     Not(EffectState, String),
 }
@@ -112,18 +126,29 @@ impl Step<'_> {
             return self.settle(Landed::Not(EffectState::Skipped, problem)).await;
         }
         self.wait_until_clear().await?;
-        self.check_right().await?;
         self.move_to(EffectState::Sending, None, None).await?;
-        if let Some(remote_id) = self.look_up().await? {
-            return self.settle(Landed::As(remote_id)).await;
+        match self.prepare().await {
+            Ok(Some(remote_id)) => return self.settle(Landed::As(remote_id)).await,
+            Ok(None) => {}
+            // Nothing was sent, and whatever was sent before can no longer land.
+            Err(error) => return self.failed(error, EffectState::Pending).await,
         }
         if !self.pulse.is_alive() {
             return Err(JobError::LeaseLost);
         }
         match self.call().await {
             Ok(landed) => self.settle(landed).await,
-            Err(error) => self.failed(error).await,
+            Err(error) => self.failed(error, EffectState::Unknown).await,
         }
+    }
+
+    /// Looks whether it is there already; if not, whether it may still be done, right before it is.
+    async fn prepare(&self) -> Result<Option<String>, JobError> {
+        let found = self.look_up().await?;
+        if found.is_none() {
+            self.check_right().await?;
+        }
+        Ok(found)
     }
 
     /// Somebody stopped the job after its work was done: what would show the work is skipped. Work
@@ -217,9 +242,14 @@ impl Step<'_> {
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
+                let sent = pushed(&self.all().await?, self.effect.seq).map(|(_, sha)| sha);
                 let pulls = self.client.pulls_by_head(branch).await?;
-                Ok(pulls
+                // A branch is often deleted with its pull request, and its name used again: what is
+                // over and shows another commit is of that earlier work.
+                let ours = pulls
                     .iter()
+                    .filter(|pull| pull.state == "open" || Some(&pull.head.sha) == sent.as_ref());
+                Ok(ours
                     .map(|pull| pull.number)
                     .max()
                     .map(|number| number.to_string()))
@@ -324,7 +354,8 @@ impl Step<'_> {
     }
 
     /// Rebuilds the commit from the stored bundle and pushes it. Where somebody moved the branch
-    /// meanwhile, the work goes beside it and nothing of theirs is touched.
+    /// meanwhile, or the pull request is over, the work goes beside it and nothing of theirs is
+    /// touched.
     async fn push(
         &self,
         branch: &BranchName,
@@ -334,9 +365,11 @@ impl Step<'_> {
         message: &str,
     ) -> Result<Landed, JobError> {
         let (publisher, job) = (self.publisher, &self.leased.job);
+        let over = self.over(expect).await?;
+        let token = self.client.git_token().await?;
         let remote = Remote {
             url: self.client.git_url(),
-            token: Some(self.client.git_token().await?),
+            token: Some(token.clone()),
         };
         let folder = publisher.state_dir.join("publish").join(job.id.as_str());
         let result = async {
@@ -350,22 +383,40 @@ impl Step<'_> {
                     "the stored change rebuilds to {rebuilt}, not to {sha}"
                 )));
             }
-            match publisher.git.push(&import.repo, &remote, sha, branch, expect).await {
-                Ok(()) => Ok(Landed::As(pushed_id(branch, sha))),
-                Err(GitError::Moved(_)) => {
-                    let side = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
-                    publisher.git.push(&import.repo, &remote, sha, &side, None).await?;
-                    Ok(Landed::As(pushed_id(&side, sha)))
-                }
-                Err(GitError::Refused(why)) => Ok(Landed::Not(EffectState::Failed, why)),
-                Err(error) => Err(error.into()),
-            }
+            let why = match over {
+                Some(over) => over,
+                None => match publisher.git.push(&import.repo, &remote, sha, branch, expect).await {
+                    Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
+                    Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
+                    Err(GitError::Refused(why)) => return Ok(Landed::Not(EffectState::Failed, why)),
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            let side = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
+            publisher.git.push(&import.repo, &remote, sha, &side, None).await?;
+            Ok(Landed::Beside(pushed_id(&side, sha), why))
         }
         .await;
         if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
             tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
         }
+        if matches!(result, Err(JobError::Retry(_))) {
+            // The token may be the reason: the next try gets another one.
+            drop(self.client.git_token_after(&token).await);
+        }
         result
+    }
+
+    /// P10: commits on the branch of a pull request that is over would go nowhere.
+    async fn over(&self, expect: Option<&CommitSha>) -> Result<Option<String>, JobError> {
+        let (Subject::Pull(number), Some(_)) = (&self.leased.job.subject, expect) else {
+            return Ok(None);
+        };
+        let pull = self.client.pull(*number).await?;
+        Ok((pull.state != "open").then(|| {
+            let word = if pull.merged { "merged" } else { "closed" };
+            format!("pull request #{number} was {word} meanwhile")
+        }))
     }
 
     async fn rebuild(
@@ -403,12 +454,21 @@ impl Step<'_> {
             .await?)
     }
 
-    async fn failed(&self, error: JobError) -> Result<(), JobError> {
+    /// A try that did not come to its end: `left` is what it left behind. What may pass is tried
+    /// again after a pause, but not for ever.
+    async fn failed(&self, error: JobError, left: EffectState) -> Result<(), JobError> {
         match error {
+            JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
+                let state = match self.effect.body {
+                    // The last words are not given up with the job; see `settle_ended`.
+                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    _ => EffectState::Failed,
+                };
+                self.settle(Landed::Not(state, reason)).await
+            }
             JobError::Retry(reason) => {
-                self.move_to(EffectState::Unknown, None, Some(&reason)).await?;
-                let until = self.when_clear().await?;
-                Err(JobError::Snooze(until, reason))
+                self.move_to(left, None, Some(&reason)).await?;
+                Err(JobError::Snooze(self.next_try(left).await?, reason))
             }
             JobError::Fail(reason) => self.settle(Landed::Not(EffectState::Failed, reason)).await,
             JobError::Snooze(until, reason) => {
@@ -416,23 +476,35 @@ impl Step<'_> {
                 self.move_to(EffectState::Pending, None, Some(&reason)).await?;
                 Err(JobError::Snooze(until, reason))
             }
-            other @ (JobError::End(_) | JobError::NoRight(_) | JobError::LeaseLost) => Err(other),
+            JobError::NoRight(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::NoRight(why))
+            }
+            other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }
     }
 
-    async fn when_clear(&self) -> Result<DateTime<Utc>, JobError> {
+    /// When the next try may be made: not before an earlier call can no longer land, where its
+    /// repeat would be seen.
+    async fn next_try(&self, left: EffectState) -> Result<DateTime<Utc>, JobError> {
         let mut tx = self.publisher.store.begin().await?;
         let now = tx.db_now().await?;
-        let wait = match self.effect.body.repeats_are_visible() {
-            true => TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(TimeDelta::MAX),
-            false => UNCLEAR_RETRY,
+        let pause = pause(self.effect.tries);
+        let wait = match left {
+            EffectState::Unknown if self.effect.body.repeats_are_visible() => {
+                TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(LONGEST_PAUSE)
+            }
+            _ => TimeDelta::zero(),
         };
-        Ok(now + wait)
+        Ok(now + pause.max(wait))
     }
 
     async fn settle(&self, landed: Landed) -> Result<(), JobError> {
         match landed {
             Landed::As(remote_id) => self.move_to(EffectState::Done, Some(&remote_id), None).await,
+            Landed::Beside(remote_id, why) => {
+                self.move_to(EffectState::Done, Some(&remote_id), Some(&why)).await
+            }
             Landed::Not(state, problem) => self.move_to(state, None, Some(&problem)).await,
         }
     }
@@ -456,6 +528,12 @@ impl Step<'_> {
         tx.commit().await?;
         Ok(())
     }
+}
+
+/// The pause after a try, given how many there were before it.
+fn pause(tries: u32) -> TimeDelta {
+    let doubled = FIRST_PAUSE * (1 << tries.min(10));
+    doubled.min(LONGEST_PAUSE)
 }
 
 fn pushed_id(branch: &BranchName, sha: &CommitSha) -> String {
@@ -514,9 +592,12 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
         };
     };
     if branch != *wanted {
-        let reason = format!(
-            "somebody pushed to `{wanted}` meanwhile; the change was put beside it and nothing was overwritten"
-        );
+        let why = now
+            .iter()
+            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
+            .and_then(|push| push.problem.clone())
+            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
+        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
         return Outcome::GaveUp {
             reason,
             branch: Some(branch),

@@ -7,6 +7,7 @@ use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect};
 use crate::event::Event;
 use crate::git::Import;
+use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::text;
@@ -99,11 +100,13 @@ pub async fn plan(
             }),
             Ok(()),
         ) => {
+            let notice = edited_meanwhile(publisher, job).await?;
             let words = body::Words {
                 title,
                 summary,
                 risks,
                 not_done,
+                notice: notice.as_deref(),
             };
             plan_change(publisher, job, &result, import, &words, events).await
         }
@@ -176,7 +179,7 @@ async fn plan_change(
     events: &[Event],
 ) -> std::result::Result<Planned, JobError> {
     let title = body::title(publisher, words.title);
-    let message = format!("{title}\n\n{}\n", publisher.safe(words.summary).trim());
+    let message = body::message(publisher, &title, words.summary);
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -231,11 +234,7 @@ async fn plan_kept_work(
         Goal::ExistingPull { .. } => BranchName::for_task(&job.subject.to_string()),
     };
     let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
-    let message = format!(
-        "Unfinished work on {}\n\n{}\n",
-        job.subject,
-        publisher.safe(&why).trim()
-    );
+    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &why);
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -259,6 +258,27 @@ async fn plan_kept_work(
         },
     };
     Ok(Planned { outcome, effects })
+}
+
+/// P08b: the work was done for the text as it stood when it was asked for. Whoever reads the result
+/// is told when that is not the text any more.
+async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Result<Option<String>, JobError> {
+    let Some(number) = job.subject.number() else {
+        return Ok(None);
+    };
+    let now = match publisher.client(job).issue(number).await {
+        Ok(issue) => issue,
+        // Whether there is still something to publish for is seen when it is done.
+        Err(GitHubError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let is_same = job.pins.title.as_deref() == Some(&*now.title) && job.pins.body.as_deref() == Some(&*now.body);
+    Ok((!is_same).then(|| {
+        format!(
+            "The title or description of #{number} was edited while this was worked on. The change answers the text of {}.",
+            job.request.triggered_at.format("%Y-%m-%d %H:%M UTC")
+        )
+    }))
 }
 
 /// The plain name, or one with the job's end where another job already has that branch.
