@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::run::Ports;
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
-use crate::worker::{Worker, maintain};
+use crate::worker::{Poll, Worker, maintain};
 use crate::{model, web};
 
 pub mod cli;
@@ -109,6 +109,7 @@ impl App {
     /// # Errors
     /// When a role cannot start.
     pub async fn serve(self, roles: &[ServiceRole], ready: impl FnOnce(Option<SocketAddr>)) -> anyhow::Result<()> {
+        raise_open_files();
         let instance = Instance::claim(&self.config.server.state_dir).context("claim the state folder")?;
         let queue = Queue::new(
             self.store.clone(),
@@ -137,13 +138,7 @@ impl App {
             self.start_workers(&queue, &mut tasks).await?;
         }
         if roles.contains(&ServiceRole::Scheduler) {
-            let (store, state_dir, clock, stop) = (
-                self.store.clone(),
-                self.config.server.state_dir.clone(),
-                self.clock.clone(),
-                self.stop.clone(),
-            );
-            tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
+            self.start_scheduler(queue, &mut tasks);
         }
         ready(address);
         self.stop.cancelled().await;
@@ -195,6 +190,39 @@ impl App {
         });
         tracing::info!(%address, "the receiver listens");
         Ok(address)
+    }
+
+    /// Recovery and tidying, and the look into GitHub's log of webhook calls.
+    fn start_scheduler(&self, queue: Queue, tasks: &mut tokio::task::JoinSet<()>) {
+        let (store, clock, stop) = (self.store.clone(), self.clock.clone(), self.stop.clone());
+        let state_dir = self.config.server.state_dir.clone();
+        tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
+        let every = self.config.github.poll_seconds;
+        let Ok(github) = self.github() else { return };
+        if every.is_zero() {
+            return;
+        }
+        let (config, store, clock, stop) = (
+            self.config.clone(),
+            self.store.clone(),
+            self.clock.clone(),
+            self.stop.clone(),
+        );
+        tasks.spawn(async move {
+            let Some(app) = who_are_we(&github, &stop).await else {
+                return;
+            };
+            let rules = Rules::new(&config.github, &config.queue, Some(app.slug));
+            Poll {
+                github,
+                store,
+                rules,
+                clock,
+                every,
+            }
+            .run(&stop)
+            .await;
+        });
     }
 
     /// The page that makes the App, while there is none. Its address is printed with a token.
@@ -265,6 +293,8 @@ impl App {
             let mut slots = tokio::task::JoinSet::new();
             let (settler, until) = (worker.clone(), stop.clone());
             slots.spawn(async move { settler.settle_ended(&until).await });
+            let (greeter, until) = (worker.clone(), stop.clone());
+            slots.spawn(async move { greeter.acknowledge_waiting(&until).await });
             for _ in 0..workers {
                 let (worker, stop) = (worker.clone(), stop.clone());
                 slots.spawn(async move { worker.run(&stop).await });
@@ -299,6 +329,19 @@ impl App {
             clock: self.clock.clone(),
             redactor: self.redactor.clone(),
         })
+    }
+}
+
+/// Thousands of connections may be open at once, and shells start programs with a low soft limit.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

@@ -70,6 +70,9 @@ section! {
         list_lag_seconds: Duration = "15",
         /// Least time between two writes of one installation, in seconds.
         write_interval_seconds: Duration = "1",
+        /// Time between looks into GitHub's log of webhook calls, where missed ones are found, in
+        /// seconds; 0 looks never. Some seconds serve a machine that GitHub cannot reach.
+        poll_seconds: Duration = "300",
     }
 }
 

@@ -20,6 +20,7 @@ mod marker;
 mod plan;
 mod settle;
 mod status;
+mod waiting;
 
 pub use body::Checks;
 pub use dispatch::{acknowledge, dispatch};
@@ -27,6 +28,7 @@ pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use settle::settle_ended;
 pub use status::{StatusView, render_status, update_status};
+pub use waiting::acknowledge_waiting;
 
 /// Everything publishing needs from outside. Cheap to clone.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
-use crate::workspace::mirror_path;
+use crate::workspace::{mirror_path, publish_path};
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -64,7 +64,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     dispatch(publisher, leased, pulse).await
 }
 
-fn trigger_target(job: &Job) -> Option<ReactionTarget> {
+pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
     match (&job.request.trigger, &job.subject) {
         (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Issue(number) | Subject::Pull(number)) => {
             Some(ReactionTarget::Issue { number: *number })
@@ -371,7 +371,7 @@ impl Step<'_> {
             url: self.client.git_url(),
             token: Some(token.clone()),
         };
-        let folder = publisher.state_dir.join("publish").join(job.id.as_str());
+        let folder = publish_path(&publisher.state_dir, &job.id);
         let result = async {
             let import = self.rebuild(&folder, &remote, parent).await?;
             let rebuilt = publisher

@@ -234,8 +234,13 @@ impl Sandbox for LocalSandbox {
             environment: exec.environment.clone().into_iter().collect(),
             stdin: base64::prelude::BASE64_STANDARD.encode(&exec.stdin),
         };
-        self.command(task, exec.timeout.unwrap_or(self.timeout), cancel, None)
-            .await
+        self.command(
+            task,
+            exec.timeout.map_or(self.timeout, |asked| asked.min(self.timeout)),
+            cancel,
+            None,
+        )
+        .await
     }
 
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {

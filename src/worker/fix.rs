@@ -38,9 +38,7 @@ impl Worker {
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
             .await?;
-        self.publish_planned(in_hand, planned).await?;
-        self.remove_folder(&in_hand.leased.job).await;
-        Ok(())
+        self.publish_planned(in_hand, planned).await
     }
 
     async fn work_and_plan(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<publish::Planned, JobError> {
@@ -177,18 +175,6 @@ impl Worker {
             if let Err(error) = publish::update_status(&self.publisher, in_hand.leased).await {
                 tracing::info!(?error, "the status comment was not edited");
             }
-        }
-    }
-
-    async fn remove_folder(&self, job: &Job) {
-        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
-        let removed = tokio::task::spawn_blocking(move || match RunFolder::open_existing(&state_dir, &id)? {
-            Some((folder, _)) => folder.remove(),
-            None => Ok(()),
-        });
-        match removed.await {
-            Ok(Ok(())) => {}
-            other => tracing::info!(?other, "the run folder was not removed; the sweep will do it"),
         }
     }
 }

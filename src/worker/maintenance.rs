@@ -2,7 +2,7 @@
 //! deliveries go away, gauges are set. Runs in one process or in several at once; every step is
 //! safe to repeat. Never touches a job that is alive.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::ids::JobId;
 use crate::job::JobState;
 use crate::queue::{Queue, recovered_ids};
 use crate::store::{JobFilter, Store, StoreError};
-use crate::workspace::sweep;
+use crate::workspace::{jobs_with_folders, remove_all};
 
 /// Time between two clean-ups; recovery is more often.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -50,6 +50,7 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
 }
 
 async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), StoreError> {
+    let folders = listed(state_dir).await;
     let mut tx = store.begin().await?;
     for (state, count) in tx.job_counts().await? {
         metrics::gauge!("forgehand_jobs", "state" => state.as_str()).set(count as f64);
@@ -73,12 +74,25 @@ async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), Stor
         .await?;
     tx.commit().await?;
     let keep: HashSet<JobId> = jobs.into_iter().map(|job| job.id).collect();
-    let state_dir = state_dir.to_owned();
-    let swept = tokio::task::spawn_blocking(move || sweep(&state_dir, |id| keep.contains(id))).await;
-    match swept {
-        Ok(Ok(swept)) if swept.removed == 0 && swept.failed.is_empty() => {}
-        Ok(Ok(swept)) => tracing::info!(removed = swept.removed, failed = ?swept.failed, "orphaned run folders"),
-        other => tracing::warn!(?other, "run folders could not be swept"),
+    for job in folders.into_iter().filter(|job| !keep.contains(job)) {
+        let state_dir = state_dir.to_owned();
+        let name = job.to_string();
+        match tokio::task::spawn_blocking(move || remove_all(&state_dir, &job)).await {
+            Ok(Ok(())) => tracing::info!(job.id = name, "the folders of a job that is over were removed"),
+            other => tracing::warn!(job.id = name, ?other, "the folders of a job that is over stay"),
+        }
     }
     Ok(())
+}
+
+/// Listed before the living jobs are: folders of jobs that come meanwhile are not looked at.
+async fn listed(state_dir: &Path) -> BTreeSet<JobId> {
+    let state_dir = state_dir.to_owned();
+    match tokio::task::spawn_blocking(move || jobs_with_folders(&state_dir)).await {
+        Ok(Ok(folders)) => folders,
+        other => {
+            tracing::warn!(?other, "the folders of jobs could not be listed");
+            BTreeSet::new()
+        }
+    }
 }

@@ -2,13 +2,18 @@
 #![allow(clippy::disallowed_methods)] // tests read what tests/run tells them in the environment
 
 mod agent;
+mod crash;
 mod databases;
 mod git;
 mod github;
 mod model;
 mod model_server;
+mod polling;
+mod process;
 mod receiver;
 mod sandbox;
+mod service;
 mod store;
+mod story;
 mod tidy;
 mod workspace;

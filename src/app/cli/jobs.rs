@@ -43,11 +43,17 @@ enum Action {
     Cancel {
         /// Its id.
         id: JobId,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Queue a job that ended once more.
     Retry {
         /// Its id.
         id: JobId,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -79,28 +85,38 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             }
         }
         Action::Show { id, json } => show_one(&mut tx, &id, json).await?,
-        Action::Cancel { id } => {
+        Action::Cancel { id, json } => {
             let result = tx
                 .cancel_job(&id, "stopped at the command line", crate::clock::Clock::System.now())
                 .await?;
             tx.commit().await?;
-            match result {
-                CancelResult::Cancelled => println!("job {id} is cancelled"),
-                CancelResult::Requested => println!("job {id} was asked to stop; its worker does so within seconds"),
+            let (word, sentence) = match result {
+                CancelResult::Cancelled => ("cancelled", "is cancelled"),
+                CancelResult::Requested => ("requested", "was asked to stop; its worker does so within seconds"),
                 CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
-            }
+            };
+            tell(&id, word, sentence, json)?;
         }
-        Action::Retry { id } => {
+        Action::Retry { id, json } => {
             let queued = tx.requeue_job(&id, crate::clock::Clock::System.now()).await?;
             tx.commit().await?;
             if !queued {
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
             app.store().ring();
-            println!("job {id} is queued again");
+            tell(&id, "queued", "is queued again", json)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What became of a job: a word for scripts, a sentence for people.
+fn tell(id: &JobId, word: &str, sentence: &str, json: bool) -> anyhow::Result<()> {
+    if json {
+        return show::json(&serde_json::json!({"job": id, "result": word}));
+    }
+    println!("job {id} {sentence}");
+    Ok(())
 }
 
 fn print_line(job: &Job) {

@@ -48,7 +48,7 @@ async fn a_job_that_was_cancelled_while_it_waited_is_settled_once() {
         })
         .await
         .unwrap();
-        assert_eq!(unsettled().await, [job.clone()]);
+        assert_eq!(unsettled().await, std::slice::from_ref(&job));
         with(&store, async |tx| {
             tx.note_settled(&job, 20, EffectState::Done, "77").await
         })

@@ -1,0 +1,4 @@
+//! Stories of the whole service, told on both databases: somebody does something on GitHub, and
+//! somebody sees something there. Never looks inside the program, except into its database.
+
+mod label;
