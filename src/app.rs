@@ -141,11 +141,21 @@ impl App {
             self.start_scheduler(queue, &mut tasks);
         }
         ready(address);
-        self.stop.cancelled().await;
+        let has_roles = !tasks.is_empty();
+        let lost = tokio::select! {
+            () = self.stop.cancelled() => None,
+            ended = tasks.join_next(), if has_roles => ended,
+        };
+        self.stop.cancel();
         self.drain(&mut tasks).await;
         self.store.close().await;
         drop(instance);
-        Ok(())
+        match lost {
+            None => Ok(()),
+            // Half a service looks like a whole one; whoever supervises it starts it again.
+            Some(Ok(())) => bail!("a part of the service ended by itself; the log says why"),
+            Some(Err(error)) => Err(anyhow::Error::new(error).context("a part of the service broke down")),
+        }
     }
 
     /// Waits until every role has ended, at most as long as configured.
@@ -299,7 +309,15 @@ impl App {
                 let (worker, stop) = (worker.clone(), stop.clone());
                 slots.spawn(async move { worker.run(&stop).await });
             }
-            while slots.join_next().await.is_some() {}
+            while let Some(ended) = slots.join_next().await {
+                if let Err(error) = ended
+                    && error.is_panic()
+                {
+                    tracing::error!(%error, "a worker broke down; its job is recovered when its lease ends");
+                    let (worker, stop) = (worker.clone(), stop.clone());
+                    slots.spawn(async move { worker.run(&stop).await });
+                }
+            }
         });
         Ok(())
     }

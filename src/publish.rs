@@ -27,7 +27,7 @@ pub use dispatch::{acknowledge, dispatch};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use settle::settle_ended;
-pub use status::{StatusView, render_status, update_status};
+pub use status::{Log, Shown, StatusView, render_status, update_status};
 pub use waiting::acknowledge_waiting;
 
 /// Everything publishing needs from outside. Cheap to clone.

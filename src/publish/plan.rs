@@ -2,10 +2,10 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::status::Log;
 use super::{Publisher, body, key};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect};
-use crate::event::Event;
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha};
@@ -85,7 +85,6 @@ pub async fn plan(
     publisher: &Publisher,
     job: &Job,
     result: Result<'_>,
-    events: &[Event],
 ) -> std::result::Result<Planned, JobError> {
     let Some(import) = result.import else {
         return Ok(ending(job, without_change(&result)));
@@ -108,7 +107,7 @@ pub async fn plan(
                 not_done,
                 notice: notice.as_deref(),
             };
-            plan_change(publisher, job, &result, import, &words, events).await
+            plan_change(publisher, job, &result, import, &words).await
         }
         (Stop::Finished(Finish::NothingToDo { reason }), _) => {
             Ok(ending(job, Outcome::NothingToDo { reason: reason.clone() }))
@@ -176,7 +175,6 @@ async fn plan_change(
     result: &Result<'_>,
     import: &Import,
     words: &body::Words<'_>,
-    events: &[Event],
 ) -> std::result::Result<Planned, JobError> {
     let title = body::title(publisher, words.title);
     let message = body::message(publisher, &title, words.summary);
@@ -194,7 +192,8 @@ async fn plan_change(
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
             effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
-            let footer = body::footer(publisher, job, import, events);
+            let log = Log::of(publisher, &job.id).await?;
+            let footer = body::footer(publisher, job, import, log.events());
             let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
