@@ -73,6 +73,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// Only what was spent, for a run that begins the conversation anew.
+    #[must_use]
+    pub fn only_spent(self) -> Self {
+        Self {
+            messages: Vec::new(),
+            ..self
+        }
+    }
+
     /// The same conversation with something more said to the model, for a run that goes on.
     #[must_use]
     pub fn with_remark(mut self, words: &str) -> Self {

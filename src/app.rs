@@ -2,10 +2,12 @@
 //! end. Called by the command line only. Never contains behaviour that a module above could hold.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -146,11 +148,22 @@ impl App {
             self.start_scheduler(queue, &mut tasks);
         }
         ready(address);
-        self.stop.cancelled().await;
+        let has_roles = !tasks.is_empty();
+        let lost = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            ended = tasks.join_next(), if has_roles => ended,
+        };
+        self.stop.cancel();
         self.drain(&mut tasks).await;
         self.store.close().await;
         drop(instance);
-        Ok(())
+        match lost {
+            None => Ok(()),
+            // Half a service looks like a whole one; whoever supervises it starts it again.
+            Some(Ok(())) => bail!("a part of the service ended by itself; the log says why"),
+            Some(Err(error)) => Err(anyhow::Error::new(error).context("a part of the service broke down")),
+        }
     }
 
     /// Waits until every role has ended, at most as long as configured.
@@ -303,12 +316,12 @@ impl App {
             };
             let mut slots = tokio::task::JoinSet::new();
             let (settler, until) = (worker.clone(), stop.clone());
-            slots.spawn(async move { settler.settle_ended(&until).await });
+            slots.spawn(async move { unbroken(&until, || settler.settle_ended(&until)).await });
             let (greeter, until) = (worker.clone(), stop.clone());
-            slots.spawn(async move { greeter.acknowledge_waiting(&until).await });
+            slots.spawn(async move { unbroken(&until, || greeter.acknowledge_waiting(&until)).await });
             for _ in 0..workers {
                 let (worker, stop) = (worker.clone(), stop.clone());
-                slots.spawn(async move { worker.run(&stop).await });
+                slots.spawn(async move { unbroken(&stop, || worker.run(&stop)).await });
             }
             while slots.join_next().await.is_some() {}
         });
@@ -355,6 +368,21 @@ fn raise_open_files() {
         tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
+
+/// Runs work until `stop`, again after it panicked: one job that breaks us must not leave the
+/// service with one worker less. The job is recovered when its lease ends, and given up in time.
+async fn unbroken<F: Future<Output = ()>>(stop: &CancellationToken, work: impl Fn() -> F) {
+    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+        tracing::error!("a worker broke down and is started again; please report this");
+        tokio::select! {
+            () = tokio::time::sleep(AFTER_A_BREAKDOWN) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// Pause before a worker that broke down is started again.
+const AFTER_A_BREAKDOWN: Duration = Duration::from_secs(1);
 
 /// Credentials that the set-up page stored fill what the configuration leaves open.
 fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {
@@ -445,4 +473,21 @@ pub fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_breaks_down_is_started_again() {
+        let (stop, begun) = (CancellationToken::new(), AtomicU32::new(0));
+        unbroken(&stop, || async {
+            assert!(begun.fetch_add(1, Ordering::SeqCst) >= 2, "it breaks twice");
+        })
+        .await;
+        assert_eq!(begun.load(Ordering::SeqCst), 3);
+    }
 }

@@ -3,6 +3,10 @@
 
 use std::fmt::Write as _;
 
+mod markdown;
+
+pub use markdown::{code_span, neutralise_markdown, plain_words, visible};
+
 /// GitHub refuses bodies over 65,536 characters; stay well under it.
 pub const MAX_COMMENT_CHARS: usize = 60_000;
 
@@ -152,97 +156,6 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// Markdown from a model or a stranger, safe to post under the bot's name: no HTML comments, no
-/// images, no mentions, no closing keywords, no line that is a command, nothing invisible.
-/// `command_token` is the word our own commands begin with.
-pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
-    let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    let no_comments = strip_between(&visible, "<!--", "-->");
-    let mut out = String::with_capacity(no_comments.len());
-    let code_is_sure = code_is_sure(&no_comments);
-    for line in no_comments.lines() {
-        let trimmed = line.trim_start();
-        let first = trimmed.split_whitespace().next().unwrap_or_default();
-        if first.eq_ignore_ascii_case(command_token) {
-            let _ = write!(out, "`{}`{}", first, &trimmed[first.len()..]);
-        } else {
-            out.push_str(&neutralise_line(line, code_is_sure));
-        }
-        out.push('\n');
-    }
-    if !text.ends_with('\n') {
-        out.pop();
-    }
-    out
-}
-
-/// Rewrites what acts on its own. Not by putting it into code: whether backticks make code is
-/// decided by everything around them, so the words themselves must be harmless anywhere, also in
-/// a commit message. Code is left alone only where it is certain to be code.
-fn neutralise_line(line: &str, code_is_sure: bool) -> String {
-    use regex::{Captures, Regex};
-    use std::sync::LazyLock;
-    static RISKY: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)(?P<code>`[^`]*`)",
-            r"|(?P<image>!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?)",
-            r"|(?P<html></?(?:img|picture|source|iframe|script|style|svg|video|audio|object|embed|form|input|meta|link|base)\b[^>]*>?)",
-            r"|(?P<keyword>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?)\s+(?P<place>[\w.-]+/[\w.-]+)?(?P<issue>#\d+|GH-\d+|https?://[^\s)]+/(?:issues|pull)/\d+)",
-            r"|\B@(?P<mention>[A-Za-z0-9][A-Za-z0-9-]*(?:/[A-Za-z0-9_.-]+)?)",
-        ))
-        .expect("the pattern is valid")
-    });
-    RISKY
-        .replace_all(line, |found: &Captures<'_>| {
-            let whole = &found[0];
-            if found.name("code").is_some() {
-                match code_is_sure {
-                    true => whole.to_owned(),
-                    false => format!("`{}`", neutralise_line(whole.trim_matches('`'), false)),
-                }
-            } else if found.name("image").is_some() {
-                "[image left out]".to_owned()
-            } else if found.name("html").is_some() {
-                whole.replace('<', "&lt;")
-            } else if let (Some(keyword), Some(issue)) = (found.name("keyword"), found.name("issue")) {
-                let place = found
-                    .name("place")
-                    .map_or_else(String::new, |place| format!("{} ", place.as_str()));
-                format!(
-                    "{} {place}issue {}",
-                    keyword.as_str(),
-                    issue.as_str().trim_start_matches('#')
-                )
-            } else {
-                format!("@ {}", &found["mention"])
-            }
-        })
-        .into_owned()
-}
-
-/// Whether each pair of backticks in a line is code whatever stands around it: only single
-/// backticks, paired within each line, nothing escaped, no HTML in which Markdown is not read.
-fn code_is_sure(text: &str) -> bool {
-    !text.contains("``")
-        && !text.contains("\\`")
-        && !text.contains('<')
-        && text.lines().all(|line| line.matches('`').count() % 2 == 0)
-}
-
-fn strip_between(text: &str, open: &str, close: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(open) {
-        out.push_str(&rest[..start]);
-        match rest[start..].find(close) {
-            Some(end) => rest = &rest[start + end + close.len()..],
-            None => return out,
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
 /// A fence of backticks longer than any run of backticks in `content`.
 pub fn code_fence(content: &str) -> String {
     let mut longest = 0;
@@ -315,33 +228,6 @@ mod tests {
             "20%\nred ok\n"
         );
         assert_eq!(plain_output("a\rb"), "b");
-    }
-
-    #[track_caller]
-    fn check_markdown(text: &str, expected: &str) {
-        assert_eq!(neutralise_markdown(text, "/agent"), expected);
-    }
-
-    #[test]
-    fn posted_markdown_cannot_ping_close_or_trigger() {
-        check_markdown("hello @octo/team and a@b.c", "hello @ octo/team and a@b.c");
-        check_markdown(
-            "Fixes #99, closes other/repo#1",
-            "Fixes issue 99, closes other/repo issue 1",
-        );
-        check_markdown(
-            "fix https://x.test/o/r/issues/9",
-            "fix issue https://x.test/o/r/issues/9",
-        );
-        check_markdown("![x](https://evil/?d=1)", "[image left out]");
-        check_markdown("a <!-- hidden --> b", "a  b");
-        check_markdown("/agent fix", "`/agent` fix");
-        check_markdown("<img src=x>", "&lt;img src=x>");
-        check_markdown("in `@code` stays", "in `@code` stays");
-        check_markdown("\\`@a` fixes #1\\`", "\\`@ a` fixes issue 1\\`");
-        check_markdown("`\nfixes #1 @a\n`", "`\nfixes issue 1 @ a\n`");
-        check_markdown("<p>\n`@a`", "<p>\n`@ a`");
-        check_markdown("zero\u{200b}width", "zerowidth");
     }
 
     #[test]

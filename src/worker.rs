@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, Authority};
 use crate::effect::{EffectBody, NewEffect};
+use crate::event::{RunEvent, Stage};
 use crate::github::{Access, GitHub};
 use crate::ids::{JobId, RunId};
 use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
 use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
-use crate::run::Ports;
+use crate::run::{self, Ports};
 use crate::store::{JobFilter, StoreError};
 use crate::workspace::remove_all;
 
@@ -62,6 +63,8 @@ struct InHand<'a> {
     cancelled_by_person: Arc<AtomicBool>,
     /// The job is over or handed back: there is no lease to keep alive any more.
     released: Arc<AtomicBool>,
+    /// The work is stored and being published: nothing may take its place any more.
+    publishing: AtomicBool,
 }
 
 impl Worker {
@@ -158,6 +161,7 @@ impl Worker {
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
             released: Arc::default(),
+            publishing: AtomicBool::new(leased.resumes_publishing),
             leased: &leased,
         };
         let work = async {
@@ -190,7 +194,8 @@ impl Worker {
             leased.job.repo.clone(),
             Access::Read,
         );
-        match authority::authorize(&leased.job, &client).await? {
+        let asking = authority::authorize(&leased.job, &client);
+        match run::stage(&in_hand.recorder, Stage::Authorize, asking).await? {
             Authority::Denied(why) => return self.deny(in_hand, why).await,
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
         }
@@ -206,7 +211,6 @@ impl Worker {
     }
 
     async fn note_authority(&self, in_hand: &InHand<'_>, role: String) -> Result<(), JobError> {
-        use crate::event::RunEvent;
         let job = &in_hand.leased.job;
         let run = RunId::new(self.ports.clock.now());
         in_hand
@@ -258,6 +262,7 @@ impl Worker {
         self.queue
             .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;
+        in_hand.publishing.store(true, Ordering::SeqCst);
         let mut leased = in_hand.leased.clone();
         leased.job.state = JobState::Publishing;
         leased.job.outcome = Some(planned.outcome);
@@ -293,14 +298,14 @@ impl Worker {
                 tracing::warn!("the lease was lost; another worker goes on");
                 Ok(())
             }
+            Err(JobError::Snooze(until, reason)) => {
+                tracing::info!(%until, reason, "job put off");
+                self.queue.snooze(lease, until, &reason).await
+            }
             Err(_) if drain.is_cancelled() => {
                 self.queue
                     .snooze(lease, self.ports.clock.now(), "the service was stopped")
                     .await
-            }
-            Err(JobError::Snooze(until, reason)) => {
-                tracing::info!(%until, reason, "job put off");
-                self.queue.snooze(lease, until, &reason).await
             }
             Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
             Err(JobError::End(outcome)) => self.end_or_bury(in_hand, outcome).await,
@@ -319,7 +324,8 @@ impl Worker {
 
     async fn retry_or_give_up(&self, in_hand: &InHand<'_>, reason: String) -> Result<(), StoreError> {
         let job = &in_hand.leased.job;
-        if job.attempt < job.max_attempts || in_hand.leased.resumes_publishing {
+        // Publishing has a count of its own, which the database keeps.
+        if job.attempt < job.max_attempts || in_hand.publishing.load(Ordering::SeqCst) {
             tracing::info!(reason, attempt = job.attempt, "attempt failed; another follows");
             return self
                 .queue
@@ -344,6 +350,10 @@ impl Worker {
             }
             other => format!("{other:?}"),
         };
+        if in_hand.publishing.load(Ordering::SeqCst) {
+            // How it ends stands in the database already, and that did not work out.
+            return self.queue.bury(lease, &reason).await;
+        }
         match self.end(in_hand, outcome).await {
             Ok(()) | Err(JobError::LeaseLost) => Ok(()),
             Err(JobError::Snooze(until, why)) => self.queue.snooze(lease, until, &why).await,

@@ -12,7 +12,6 @@ use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
-use crate::workspace::{mirror_path, publish_path};
 
 mod push;
 
@@ -20,12 +19,20 @@ mod push;
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 /// Most comments looked through for our own.
 const MAX_LOOKED_THROUGH: usize = 1_000;
-/// Pause before an effect without visible repeats is tried again after an unclear answer.
-const UNCLEAR_RETRY: TimeDelta = TimeDelta::seconds(2);
-/// The pause doubles up to this one: a GitHub that is away for hours is not asked every second.
-const LONGEST_RETRY: TimeDelta = TimeDelta::minutes(15);
-/// Calls before an effect counts as failed: about a day, at the longest pause.
-const MAX_TRIES: u32 = 100;
+/// First pause before an effect is tried again; it doubles with each try.
+const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(2);
+/// Longest pause between two tries.
+const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
+
+/// Tries before an effect is given up, pauses included: finished work is tried for a day, since
+/// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
+fn max_tries(body: &EffectBody) -> u32 {
+    match body {
+        EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
+        EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::StatusComment { .. } => 12,
+        EffectBody::Reaction { .. } => 4,
+    }
+}
 
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
@@ -102,6 +109,8 @@ struct Step<'a> {
 enum Landed {
     /// It is there; GitHub's name for it.
     As(String),
+    /// It is there, but not where it was wanted, and why.
+    Beside(String, String),
     /// It is not wanted or cannot be, for good.
     Not(EffectState, String),
 }
@@ -115,18 +124,29 @@ impl Step<'_> {
             return self.settle(Landed::Not(EffectState::Skipped, problem)).await;
         }
         self.wait_until_clear().await?;
-        self.check_right().await?;
         self.move_to(EffectState::Sending, None, None).await?;
-        if let Some(remote_id) = self.look_up().await? {
-            return self.settle(Landed::As(remote_id)).await;
+        match self.prepare().await {
+            Ok(Some(remote_id)) => return self.settle(Landed::As(remote_id)).await,
+            Ok(None) => {}
+            // Nothing was sent, and whatever was sent before can no longer land.
+            Err(error) => return self.failed(error, EffectState::Pending).await,
         }
         if !self.pulse.is_alive() {
             return Err(JobError::LeaseLost);
         }
         match self.call().await {
             Ok(landed) => self.settle(landed).await,
-            Err(error) => self.failed(error).await,
+            Err(error) => self.failed(error, EffectState::Unknown).await,
         }
+    }
+
+    /// Looks whether it is there already; if not, whether it may still be done, right before it is.
+    async fn prepare(&self) -> Result<Option<String>, JobError> {
+        let found = self.look_up().await?;
+        if found.is_none() {
+            self.check_right().await?;
+        }
+        Ok(found)
     }
 
     /// Somebody stopped the job after its work was done: what would show the work is skipped. Work
@@ -220,12 +240,14 @@ impl Step<'_> {
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
+                let sent = pushed(&self.all().await?, self.effect.seq).map(|(_, sha)| sha);
                 let pulls = self.client.pulls_by_head(branch).await?;
-                Ok(pulls
+                // A branch is often deleted with its pull request, and its name used again: what is
+                // over and shows another commit is of that earlier work.
+                let ours = pulls
                     .iter()
-                    .map(|pull| pull.number)
-                    .max()
-                    .map(|number| number.to_string()))
+                    .filter(|pull| pull.state == "open" || Some(&pull.head.sha) == sent.as_ref());
+                Ok(ours.map(|pull| pull.number).max().map(|number| number.to_string()))
             }
         }
     }
@@ -335,16 +357,21 @@ impl Step<'_> {
         }
     }
 
-    async fn failed(&self, error: JobError) -> Result<(), JobError> {
+    /// A try that did not come to its end: `left` is what it left behind. What may pass is tried
+    /// again after a pause, but not for ever.
+    async fn failed(&self, error: JobError, left: EffectState) -> Result<(), JobError> {
         match error {
-            JobError::Retry(reason) if self.effect.tries + 1 >= MAX_TRIES => {
-                let problem = format!("{reason} (tried {MAX_TRIES} times)");
-                self.settle(Landed::Not(EffectState::Failed, problem)).await
+            JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
+                let state = match self.effect.body {
+                    // The last words are not given up with the job; see `settle_ended`.
+                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    _ => EffectState::Failed,
+                };
+                self.settle(Landed::Not(state, reason)).await
             }
             JobError::Retry(reason) => {
-                self.move_to(EffectState::Unknown, None, Some(&reason)).await?;
-                let until = self.when_clear().await?;
-                Err(JobError::Snooze(until, reason))
+                self.move_to(left, None, Some(&reason)).await?;
+                Err(JobError::Snooze(self.next_try(left).await?, reason))
             }
             JobError::Fail(reason) => self.settle(Landed::Not(EffectState::Failed, reason)).await,
             JobError::Snooze(until, reason) => {
@@ -352,24 +379,33 @@ impl Step<'_> {
                 self.move_to(EffectState::Pending, None, Some(&reason)).await?;
                 Err(JobError::Snooze(until, reason))
             }
-            other @ (JobError::End(_) | JobError::NoRight(_) | JobError::LeaseLost) => Err(other),
+            JobError::NoRight(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::NoRight(why))
+            }
+            other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }
     }
 
-    async fn when_clear(&self) -> Result<DateTime<Utc>, JobError> {
+    /// When the next try may be made: not before an earlier call can no longer land, where its
+    /// repeat would be seen.
+    async fn next_try(&self, left: EffectState) -> Result<DateTime<Utc>, JobError> {
         let mut tx = self.publisher.store.begin().await?;
         let now = tx.db_now().await?;
-        let least = match self.effect.body.repeats_are_visible() {
-            true => TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(TimeDelta::MAX),
-            false => UNCLEAR_RETRY,
+        let pause = pause(self.effect.tries);
+        let wait = match left {
+            EffectState::Unknown if self.effect.body.repeats_are_visible() => {
+                TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(LONGEST_PAUSE)
+            }
+            _ => TimeDelta::zero(),
         };
-        let doubled = UNCLEAR_RETRY * (1 << self.effect.tries.min(16));
-        Ok(now + least.max(doubled.min(LONGEST_RETRY)))
+        Ok(now + pause.max(wait))
     }
 
     async fn settle(&self, landed: Landed) -> Result<(), JobError> {
         match landed {
             Landed::As(remote_id) => self.move_to(EffectState::Done, Some(&remote_id), None).await,
+            Landed::Beside(remote_id, why) => self.move_to(EffectState::Done, Some(&remote_id), Some(&why)).await,
             Landed::Not(state, problem) => self.move_to(state, None, Some(&problem)).await,
         }
     }
@@ -393,6 +429,12 @@ impl Step<'_> {
         tx.commit().await?;
         Ok(())
     }
+}
+
+/// The pause after a try, given how many there were before it.
+fn pause(tries: u32) -> TimeDelta {
+    let doubled = FIRST_PAUSE * (1 << tries.min(10));
+    doubled.min(LONGEST_PAUSE)
 }
 
 fn pushed_id(branch: &BranchName, sha: &CommitSha) -> String {
@@ -451,9 +493,12 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
         };
     };
     if branch != *wanted {
-        let reason = format!(
-            "somebody pushed to `{wanted}` meanwhile; the change was put beside it and nothing was overwritten"
-        );
+        let why = now
+            .iter()
+            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
+            .and_then(|push| push.problem.clone())
+            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
+        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
         return Outcome::GaveUp {
             reason,
             branch: Some(branch),

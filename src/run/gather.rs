@@ -319,7 +319,15 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
     };
     for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
         let wanted = of_review.is_none_or(|id| comment.pull_request_review_id == Some(id));
-        if !wanted || comment.created_at > job.request.triggered_at {
+        // As in the conversation, only what stood unchanged when it was asked for. A review's own
+        // comments change when it is submitted, but they are the words of the person who asks.
+        let asked_at = job.request.triggered_at;
+        let is_own = comment
+            .user
+            .as_ref()
+            .is_some_and(|user| user.id == job.request.actor.id);
+        let edited = comment.updated_at > asked_at && !is_own;
+        if !wanted || comment.created_at > asked_at || edited {
             continue;
         }
         let who = comment.user.as_ref().map_or("ghost", |user| &user.login);

@@ -22,6 +22,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 const KEEP_DELIVERIES: TimeDelta = TimeDelta::days(14);
 /// Rows removed in one statement.
 const DELETE_BATCH: u32 = 500;
+/// Batches in one clean-up; the next one goes on.
+const MAX_BATCHES: u32 = 20;
 
 /// Recovers and tidies until `stop`.
 pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Clock, stop: &CancellationToken) {
@@ -49,17 +51,28 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
     }
 }
 
+/// Batch by batch, each in a transaction of its own: others need the database, too.
+async fn forget_deliveries(store: &Store, clock: &Clock) -> Result<(), StoreError> {
+    for _ in 0..MAX_BATCHES {
+        let mut tx = store.begin().await?;
+        let deleted = tx
+            .delete_deliveries(clock.now() - KEEP_DELIVERIES, DELETE_BATCH)
+            .await?;
+        tx.commit().await?;
+        if deleted < u64::from(DELETE_BATCH) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), StoreError> {
     let folders = listed(state_dir).await;
+    forget_deliveries(store, clock).await?;
     let mut tx = store.begin().await?;
     for (state, count) in tx.job_counts().await? {
         metrics::gauge!("forgehand_jobs", "state" => state.as_str()).set(count as f64);
     }
-    while tx
-        .delete_deliveries(clock.now() - KEEP_DELIVERIES, DELETE_BATCH)
-        .await?
-        == u64::from(DELETE_BATCH)
-    {}
     let alive = JobState::ALL
         .iter()
         .copied()

@@ -4,12 +4,14 @@
 mod agent;
 mod crash;
 mod databases;
+mod deploy;
 mod git;
 mod github;
 mod model;
 mod model_server;
 mod polling;
 mod process;
+mod publishing;
 mod receiver;
 mod sandbox;
 mod service;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::{Landed, Step, pushed_id};
 use crate::effect::EffectState;
 use crate::git::{GitError, Import, Remote, TreePolicy};
-use crate::ids::{BranchName, CommitSha};
+use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::JobError;
 use crate::publish::BUNDLE;
 use crate::secret::Secret;
-use crate::workspace::mirror_path;
+use crate::workspace::{mirror_path, publish_path};
 
 /// Longest time a mirror may take to be refreshed.
 const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
@@ -58,7 +58,7 @@ impl Step<'_> {
             url: self.client.git_url(),
             token: Some(token),
         };
-        let folder = self.publisher.state_dir.join("publish").join(self.leased.job.id.as_str());
+        let folder = publish_path(&self.publisher.state_dir, &self.leased.job.id);
         let result = self.rebuild_and_push(promise, &folder, &remote).await;
         if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
             tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
@@ -72,8 +72,23 @@ impl Step<'_> {
         }
     }
 
+    /// P10: commits on the branch of a pull request that is over would go nowhere.
+    async fn over(&self, expect: Option<&CommitSha>) -> Result<Option<String>, JobError> {
+        let (Subject::Pull(number), Some(_)) = (&self.leased.job.subject, expect) else {
+            return Ok(None);
+        };
+        let pull = self.client.pull(*number).await?;
+        Ok((pull.state != "open").then(|| {
+            let word = if pull.merged { "merged" } else { "closed" };
+            format!("pull request #{number} was {word} meanwhile")
+        }))
+    }
+
+    /// Where somebody moved the branch meanwhile, or the pull request is over, the work goes
+    /// beside it and nothing of theirs is touched.
     async fn rebuild_and_push(&self, promise: &Promise<'_>, folder: &Path, remote: &Remote) -> Result<Landed, Broken> {
         let (publisher, job) = (self.publisher, &self.leased.job);
+        let over = self.over(promise.expect).await?;
         let Promise { branch, sha, .. } = *promise;
         let import = self.rebuild(folder, remote, promise.parent).await?;
         let rebuilt = publisher
@@ -84,19 +99,25 @@ impl Step<'_> {
             let reason = format!("the stored change rebuilds to {rebuilt}, not to {sha}");
             return Err(Broken::Job(JobError::Fail(reason)));
         }
-        match publisher.git.push(&import.repo, remote, sha, branch, promise.expect).await {
-            Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
-            Err(GitError::Moved(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let why = match over {
+            Some(over) => over,
+            None => match publisher
+                .git
+                .push(&import.repo, remote, sha, branch, promise.expect)
+                .await
+            {
+                Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
+                Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
+                Err(error) => return Err(error.into()),
+            },
+        };
         // HTTP libraries repeat a request whose connection broke: it may have been us who moved it.
         if self.client.branch_sha(branch).await.map_err(JobError::from)?.as_ref() == Some(sha) {
             return Ok(Landed::As(pushed_id(branch, sha)));
         }
-        // Somebody else did. The work goes beside it and nothing of theirs is touched.
         let beside = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
         publisher.git.push(&import.repo, remote, sha, &beside, None).await?;
-        Ok(Landed::As(pushed_id(&beside, sha)))
+        Ok(Landed::Beside(pushed_id(&beside, sha), why))
     }
 
     async fn rebuild(&self, folder: &Path, remote: &Remote, base: &CommitSha) -> Result<Import, Broken> {
