@@ -9,6 +9,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args, command: &mut clap::Command) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, command, "forgehand", &mut std::io::stdout());
+    // Into memory first: the generator panics when standard output goes away.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, command, "forgehand", &mut script);
+    say!("{}", String::from_utf8_lossy(&script).trim_end());
     Ok(ExitCode::SUCCESS)
 }

@@ -59,7 +59,7 @@ fn parse_state(text: &str) -> Result<JobState, String> {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
-    let app = context.app().await?;
+    let app = context.existing_app().await?;
     let mut tx = app.store().begin().await?;
     match args.action {
         Action::List { states, limit, json } => {
@@ -73,7 +73,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             if json {
                 show::json(&jobs)?;
             } else if jobs.is_empty() {
-                println!("no jobs");
+                say!("no jobs");
             } else {
                 jobs.iter().for_each(print_line);
             }
@@ -85,8 +85,8 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
                 .await?;
             tx.commit().await?;
             match result {
-                CancelResult::Cancelled => println!("job {id} is cancelled"),
-                CancelResult::Requested => println!("job {id} was asked to stop; its worker does so within seconds"),
+                CancelResult::Cancelled => say!("job {id} is cancelled"),
+                CancelResult::Requested => say!("job {id} was asked to stop; its worker does so within seconds"),
                 CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
             }
         }
@@ -97,7 +97,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
             app.store().ring();
-            println!("job {id} is queued again");
+            say!("job {id} is queued again");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -111,7 +111,7 @@ fn print_line(job: &Job) {
         .lines()
         .next()
         .unwrap_or_default();
-    println!(
+    say!(
         "{}  {:10}  {:8}  {}  {}  {}",
         job.id,
         job.state,
@@ -130,31 +130,34 @@ async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::
         return show::json(&serde_json::json!({"job": job, "events": events, "effects": effects}));
     }
     print_line(&job);
-    println!(
+    say!(
         "asked by {} · attempt {} of {} · fence {}",
-        job.request.actor.login, job.attempt, job.max_attempts, job.fence
+        job.request.actor.login,
+        job.attempt,
+        job.max_attempts,
+        job.fence
     );
     if let Some(outcome) = &job.outcome {
-        println!("outcome: {}", serde_json::to_string(outcome)?);
+        say!("outcome: {}", serde_json::to_string(outcome)?);
     }
-    println!("\nevents");
+    say!("\nevents");
     for event in events {
         let body = serde_json::to_string(&event.body)?;
-        println!(
+        say!(
             "{:5}  {}  {}",
             event.seq,
             show::time(event.at),
             text::cap_chars(&text::plain_output(&body), 200)
         );
     }
-    println!("\neffects");
+    say!("\neffects");
     for effect in effects {
         let remote = effect
             .remote_id
             .as_deref()
             .or(effect.problem.as_deref())
             .unwrap_or_default();
-        println!(
+        say!(
             "{:5}  {:10}  {:15}  tries {}  {}",
             effect.seq,
             effect.state,

@@ -24,6 +24,6 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         );
     }
     let app = context.app().await?;
-    println!("the {} database is up to date", app.store().backend());
+    say!("the {} database is up to date", app.store().backend());
     Ok(ExitCode::SUCCESS)
 }

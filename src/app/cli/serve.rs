@@ -38,7 +38,7 @@ async fn start(context: &Context, roles: &[ServiceRole]) -> anyhow::Result<ExitC
     app.serve(roles, |address| {
         if let Some(address) = address {
             // The first line of standard output tells scripts where the service listens.
-            println!("listening on http://{address}");
+            say!("listening on http://{address}");
         }
     })
     .await?;
