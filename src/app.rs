@@ -36,7 +36,7 @@ pub enum ServiceRole {
     Receiver,
     /// Works on jobs and publishes their results.
     Worker,
-    /// Recovers and tidies.
+    /// Gives back jobs of workers that are gone, and tidies.
     Scheduler,
 }
 

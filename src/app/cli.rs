@@ -28,25 +28,28 @@ mod serve;
 #[derive(Debug, Parser)]
 #[command(name = "forgehand", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "New here? `forgehand demo` shows the whole way, `forgehand doctor` says what this machine lacks.\n\n\
-                  Exit codes: 0 done · 1 failed · 64 wrong usage · 78 wrong configuration; `run` has more."
+    after_help = "New here? `forgehand demo` shows the whole way; `forgehand doctor` says what this machine lacks.\n\n\
+                  Exit codes: 0 done · 1 failed · 64 wrong usage · 78 wrong configuration. `run` has more."
 )]
 struct Cli {
-    /// Configuration file [default: forgehand.toml in this folder, if there is one].
-    #[arg(long, short, global = true, value_name = "FILE")]
+    /// Configuration file [default: $FORGEHAND_CONFIG, else forgehand.toml in this folder].
+    #[arg(long, short, global = true, value_name = "FILE", help_heading = GLOBAL)]
     config: Option<PathBuf>,
-    /// Set one configuration key, for example `--set queue.workers=4`. May be repeated.
-    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
+    /// Set one configuration key, for example `queue.workers=4`; may be repeated.
+    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE", help_heading = GLOBAL)]
     set: Vec<String>,
     #[command(subcommand)]
     command: Command,
 }
 
+/// Heading of the options that every command has.
+const GLOBAL: &str = "Configuration";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service: receive webhooks, work on jobs, publish.
     Serve(serve::Args),
-    /// Run only workers and maintenance, beside a service on the same database.
+    /// Run only workers and maintenance, beside a service on the same PostgreSQL database.
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
@@ -54,15 +57,15 @@ enum Command {
     Demo(demo::Args),
     /// List, show, cancel and retry jobs.
     Jobs(jobs::Args),
-    /// Show and give back jobs whose worker is gone.
+    /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
     Doctor(doctor::Args),
-    /// Bring the database up to date.
+    /// Make the database or bring it up to date, as the service does at its start.
     Migrate(migrate::Args),
-    /// Write a commented configuration file, or show the values in force.
+    /// Write a configuration file to begin with, or show the values in force.
     Config(config::Args),
-    /// Print completions for a shell.
+    /// Print a script that completes commands and options in a shell.
     Completions(completions::Args),
 }
 

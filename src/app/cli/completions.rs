@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "For bash: forgehand completions bash > ~/.local/share/bash-completion/completions/forgehand")]
 pub(super) struct Args {
-    /// Which shell.
+    /// The shell.
     shell: clap_complete::Shell,
 }
 

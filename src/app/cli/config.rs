@@ -21,7 +21,7 @@ pub(super) struct Args {
 enum Action {
     /// Write a file with every key, its meaning and its default, commented out.
     Init {
-        /// Where to.
+        /// The file to write.
         #[arg(default_value = "forgehand.toml")]
         file: PathBuf,
         /// Replace a file that is there.
@@ -30,7 +30,7 @@ enum Action {
     },
     /// Show the values in force and where each comes from.
     Show {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },

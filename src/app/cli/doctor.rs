@@ -141,6 +141,9 @@ fn could_be_made(file: &Path) -> anyhow::Result<String> {
     let file = std::path::absolute(file)?;
     let above = file.ancestors().skip(1).find(|folder| folder.exists());
     let above = above.unwrap_or(Path::new("/"));
+    if !above.is_dir() {
+        anyhow::bail!("{} cannot be made: {} is not a folder", file.display(), above.display());
+    }
     rustix::fs::access(above, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
         .map_err(|error| anyhow::anyhow!("{} cannot be made in {}: {error}", file.display(), above.display()))?;
     Ok(format!("none yet; `forgehand serve` makes {}", file.display()))

@@ -22,31 +22,31 @@ enum Action {
     /// List jobs, newest first.
     List {
         /// Only jobs in this state; may be repeated.
-        #[arg(long = "state", value_parser = parse_state)]
+        #[arg(long = "state", value_name = "STATE", value_parser = parse_state)]
         states: Vec<JobState>,
         /// Most jobs shown.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 20)]
         limit: u32,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show one job with its events and effects.
     Show {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Stop a job.
+    /// Stop a job; its worker ends it within seconds and keeps the work on a branch.
     Cancel {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
     },
-    /// Queue a job that ended once more.
+    /// Queue a job once more that failed or was stopped.
     Retry {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
     },
 }

@@ -13,13 +13,14 @@ use crate::text;
 const MAX_CHARS: usize = 100;
 
 /// Arguments that say best what a tool was called for; the rest is content.
-const TELLING: [&str; 6] = ["command", "pattern", "path", "glob", "title", "status"];
+const TELLING: [&str; 5] = ["command", "pattern", "path", "glob", "title"];
 
 /// Shows one event.
 pub(super) fn tell(progress: &Progress, event: &Event) {
     match &event.body {
         RunEvent::StageStarted { stage } => progress.now(stage.words()),
         RunEvent::Noted { text } | RunEvent::BudgetWarned { text } => progress.line(&format!("  note: {text}")),
+        RunEvent::WorkspaceOpened { sandbox, .. } => progress.line(&format!("  sandbox: {sandbox}")),
         RunEvent::SetUpRan {
             command,
             exit_code,
@@ -43,7 +44,8 @@ pub(super) fn tell(progress: &Progress, event: &Event) {
             ..
         } => {
             let failed = if *ok { "" } else { "  (failed)" };
-            progress.line(&format!("  {turn:>2}    {tool} {}{failed}", in_short(arguments)));
+            let line = format!("  {turn:>2}    {tool} {}", in_short(arguments));
+            progress.line(&format!("{}{failed}", line.trim_end()));
         }
         RunEvent::Checked { check } => {
             let side = match check.side {
@@ -89,9 +91,10 @@ fn in_short(arguments: &str) -> String {
     };
     let telling = TELLING.iter().filter_map(|name| given.get(*name)?.as_str());
     let words: Vec<&str> = telling.filter(|word| !word.is_empty()).collect();
-    match given.get("steps") {
-        Some(Value::Array(steps)) => format!("{} steps", steps.len()),
-        _ => one_line(&words.join("  ")),
+    match (given.get("steps"), given.get("status")) {
+        (Some(Value::Array(steps)), _) => format!("{} steps", steps.len()),
+        (_, Some(Value::String(status))) if words.is_empty() => one_line(status),
+        _ => one_line(&words.join(" ")),
     }
 }
 
@@ -117,8 +120,10 @@ mod tests {
         check(r#"{"steps": [{"step": "a"}, {"step": "b"}]}"#, "2 steps");
         check(
             r#"{"pattern": "fn lines", "context": 3, "path": "src"}"#,
-            "fn lines  src",
+            "fn lines src",
         );
+        check(r#"{"status": "done", "title": "Add"}"#, "Add");
+        check(r#"{"status": "refused", "title": ""}"#, "refused");
         check("{}", "");
         check("not json", "not json");
     }

@@ -13,7 +13,7 @@ pub(super) struct Args {
     /// Only show what would be given back.
     #[arg(long)]
     dry_run: bool,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -34,11 +34,16 @@ mod report;
 #[command(after_help = "\
 The checks of the project run before and after the change, in the sandbox. The work is done in a \
 temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
-nothing else.
+nothing else. Work of a run that did not get through is left on the branch, too.
 
-Exit codes: 0 done, or nothing to do · 2 no result, or checks that passed before now fail · \
-3 stopped by a limit · 4 model, sandbox or git failed · 64 wrong usage · 78 wrong configuration · \
-130 interrupted. Work of a run that did not get through is left on the branch, too.")]
+Exit codes:
+  0    done, or nothing to do
+  2    no result, or checks that passed before fail now
+  3    stopped by a limit
+  4    the model, the sandbox or git failed
+  64   wrong usage
+  78   wrong configuration
+  130  interrupted")]
 pub(super) struct Args {
     /// A folder of the checkout to work on; its last commit is the base.
     #[arg(long, default_value = ".", value_name = "FOLDER")]

@@ -9,7 +9,7 @@ use crate::app::{ServiceRole, stop_on_signal};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Which roles this process has.
+    /// What this process does, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "receiver,worker,scheduler")]
     roles: Vec<ServiceRole>,
 }

@@ -55,8 +55,12 @@ fn what_is_half_set_up_is_a_failure() {
     assert_eq!(report["ok"], false);
     assert_eq!(status(&report, "model").0, "problem");
     assert!(status(&report, "model").1.contains("model.base_url"));
-    let nowhere = user.run(&["doctor", "--set", "server.state_dir=/proc/forgehand"]);
-    nowhere.assert_code(1).assert_out("FAIL  database");
+    user.write("work/file", "");
+    let nowhere = user.run(&["doctor", "--set", "server.state_dir=file/state"]);
+    nowhere
+        .assert_code(1)
+        .assert_out("FAIL  database")
+        .assert_out("file is not a folder");
     user.run(&["doctor", "--invariants"])
         .assert_code(1)
         .assert_err("there is no database at");

@@ -107,18 +107,53 @@ fn took_in(events: &[Event], wanted: Stage) -> Duration {
     Duration::from_millis(took.sum())
 }
 
-/// What GitHub would show of Markdown: without HTML comments, small print without its tags, and
-/// never two blank lines together.
+/// What GitHub would show of Markdown: without HTML comments, small print without its tags, tables
+/// in columns, and never two blank lines together.
 fn visible(markdown: &str) -> String {
     let mut shown: Vec<String> = Vec::new();
+    let mut table: Vec<&str> = Vec::new();
     for line in markdown.lines().filter(|line| !line.starts_with("<!--")) {
+        if line.starts_with('|') {
+            table.push(line);
+            continue;
+        }
+        shown.append(&mut in_columns(&table));
+        table.clear();
         let line = line.replace("<sub>", "").replace("</sub>", "");
         let doubled = line.is_empty() && shown.last().is_none_or(String::is_empty);
         if !doubled {
             shown.push(line);
         }
     }
+    shown.append(&mut in_columns(&table));
     shown.join("\n").trim_end().to_owned()
+}
+
+/// The rows of a table, each cell as wide as the widest of its column.
+fn in_columns(table: &[&str]) -> Vec<String> {
+    let is_rule = |row: &&&str| row.chars().all(|c| "|-: ".contains(c));
+    let cells = |row: &&str| -> Vec<String> {
+        let inner = row.trim().trim_matches('|');
+        inner.split('|').map(|cell| cell.trim().replace('`', "")).collect()
+    };
+    let rows: Vec<Vec<String>> = table.iter().filter(|row| !is_rule(row)).map(cells).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| columns(cell)).max().unwrap_or(0)
+    };
+    let padded = |row: &Vec<String>| {
+        let cells = row.iter().enumerate();
+        let cells = cells.map(|(at, cell)| format!("{cell}{}", " ".repeat(width(at) - columns(cell))));
+        format!("  {}", cells.collect::<Vec<_>>().join("  "))
+            .trim_end()
+            .to_owned()
+    };
+    rows.iter().map(padded).collect()
+}
+
+/// Columns of a terminal that a text takes: the marks of a check take two.
+fn columns(text: &str) -> usize {
+    text.chars().map(|c| if "✅❌".contains(c) { 2 } else { 1 }).sum()
 }
 
 #[cfg(test)]
@@ -129,5 +164,12 @@ mod tests {
     fn markdown_is_shown_without_what_people_do_not_see() {
         let markdown = "<!-- forgehand 1 -->\n\n### Done\n\n\n<sub>by a bot</sub>\n";
         assert_eq!(visible(markdown), "### Done\n\nby a bot");
+    }
+
+    #[test]
+    fn tables_stand_in_columns() {
+        let markdown = "a\n| command | before | after |\n|---|---|---|\n| `make` | ❌ exit 2 | ✅ exit 0 |\nb";
+        let shown = "a\n  command  before     after\n  make     ❌ exit 2  ✅ exit 0\nb";
+        assert_eq!(visible(markdown), shown);
     }
 }
