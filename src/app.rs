@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{Config, GitHubConfig, Origin};
+use crate::config::{Config, GitHubConfig, Origin, Problems, SandboxConfig};
 use crate::git::Git;
 use crate::github::{App as GitHubApp, GitHub};
 use crate::intake::Rules;
@@ -43,7 +43,7 @@ pub enum ServiceRole {
     Receiver,
     /// Works on jobs and publishes their results.
     Worker,
-    /// Recovers and tidies.
+    /// Gives back jobs of workers that are gone, and tidies.
     Scheduler,
 }
 
@@ -337,22 +337,7 @@ impl App {
     /// # Errors
     /// When git or the model cannot be opened.
     pub fn ports(&self) -> anyhow::Result<Ports> {
-        let mut sandbox = self.config.sandbox.clone();
-        toolchain::add(
-            &mut sandbox,
-            self.surroundings.home.as_deref(),
-            self.surroundings.rustup_home.as_deref(),
-        );
-        sandbox.helper.get_or_insert_with(|| self.surroundings.program.clone());
-        Ok(Ports {
-            git: Git::find()?,
-            model: model::open(&self.config.model, &self.redactor)?,
-            max_output_tokens: self.config.model.max_output_tokens,
-            sandbox,
-            budget: self.config.budget.clone(),
-            clock: self.clock.clone(),
-            redactor: self.redactor.clone(),
-        })
+        open_ports(&self.config, &self.surroundings, &self.clock, &self.redactor)
     }
 }
 
@@ -383,6 +368,38 @@ async fn unbroken<F: Future<Output = ()>>(stop: &CancellationToken, work: impl F
 
 /// Pause before a worker that broke down is started again.
 const AFTER_A_BREAKDOWN: Duration = Duration::from_secs(1);
+
+/// What runs need; no database and no state folder is among it.
+fn open_ports(
+    config: &Config,
+    surroundings: &Surroundings,
+    clock: &Clock,
+    redactor: &Redactor,
+) -> anyhow::Result<Ports> {
+    // A model that cannot be opened is a mistake in its section: nothing has been called yet.
+    let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]))?;
+    Ok(Ports {
+        git: Git::find()?,
+        model,
+        max_output_tokens: config.model.max_output_tokens,
+        sandbox: complete_sandbox(&config.sandbox, surroundings),
+        budget: config.budget.clone(),
+        clock: clock.clone(),
+        redactor: redactor.clone(),
+    })
+}
+
+/// The sandbox's section with what this machine has.
+fn complete_sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> SandboxConfig {
+    let mut config = config.clone();
+    toolchain::add(
+        &mut config,
+        surroundings.home.as_deref(),
+        surroundings.rustup_home.as_deref(),
+    );
+    config.helper.get_or_insert_with(|| surroundings.program.clone());
+    config
+}
 
 /// Credentials that the set-up page stored fill what the configuration leaves open.
 fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {

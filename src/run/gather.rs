@@ -345,6 +345,21 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
     Ok(text)
 }
 
+/// The repository's instructions at a commit, for runs without GitHub.
+///
+/// # Errors
+/// When git cannot read the commit.
+pub async fn rules_of(
+    ports: &Ports,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+    repo_config: &RepoConfig,
+) -> Result<String, JobError> {
+    let reader = Reader { ports, mirror, remote };
+    rules(&reader, at, repo_config).await
+}
+
 /// The repository's instructions: files for agents and its own configuration.
 async fn rules(reader: &Reader<'_>, default: &CommitSha, repo_config: &RepoConfig) -> Result<String, JobError> {
     let mut rules = String::new();

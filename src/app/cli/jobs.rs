@@ -22,34 +22,34 @@ enum Action {
     /// List jobs, newest first.
     List {
         /// Only jobs in this state; may be repeated.
-        #[arg(long = "state", value_parser = parse_state)]
+        #[arg(long = "state", value_name = "STATE", value_parser = parse_state)]
         states: Vec<JobState>,
         /// Most jobs shown.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 20)]
         limit: u32,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show one job with its events and effects.
     Show {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Stop a job.
+    /// Stop a job; its worker ends it within seconds and keeps the work on a branch.
     Cancel {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Queue a job that ended once more.
+    /// Queue a job once more that failed or was stopped.
     Retry {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
         /// As JSON.
         #[arg(long)]
@@ -65,7 +65,7 @@ fn parse_state(text: &str) -> Result<JobState, String> {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
-    let app = context.app().await?;
+    let app = context.existing_app().await?;
     let mut tx = app.store().begin().await?;
     match args.action {
         Action::List { states, limit, json } => {
@@ -79,7 +79,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             if json {
                 show::json(&jobs)?;
             } else if jobs.is_empty() {
-                println!("no jobs");
+                say!("no jobs");
             } else {
                 jobs.iter().for_each(print_line);
             }
@@ -115,7 +115,7 @@ fn tell(id: &JobId, word: &str, sentence: &str, json: bool) -> anyhow::Result<()
     if json {
         return show::json(&serde_json::json!({"job": id, "result": word}));
     }
-    println!("job {id} {sentence}");
+    say!("job {id} {sentence}");
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn print_line(job: &Job) {
         .lines()
         .next()
         .unwrap_or_default();
-    println!(
+    say!(
         "{}  {:10}  {:8}  {}  {}  {}",
         job.id,
         job.state,
@@ -146,31 +146,34 @@ async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::
         return show::json(&serde_json::json!({"job": job, "events": events, "effects": effects}));
     }
     print_line(&job);
-    println!(
+    say!(
         "asked by {} · attempt {} of {} · fence {}",
-        job.request.actor.login, job.attempt, job.max_attempts, job.fence
+        job.request.actor.login,
+        job.attempt,
+        job.max_attempts,
+        job.fence
     );
     if let Some(outcome) = &job.outcome {
-        println!("outcome: {}", serde_json::to_string(outcome)?);
+        say!("outcome: {}", serde_json::to_string(outcome)?);
     }
-    println!("\nevents");
+    say!("\nevents");
     for event in events {
         let body = serde_json::to_string(&event.body)?;
-        println!(
+        say!(
             "{:5}  {}  {}",
             event.seq,
             show::time(event.at),
             text::cap_chars(&text::plain_output(&body), 200)
         );
     }
-    println!("\neffects");
+    say!("\neffects");
     for effect in effects {
         let remote = effect
             .remote_id
             .as_deref()
             .or(effect.problem.as_deref())
             .unwrap_or_default();
-        println!(
+        say!(
             "{:5}  {:10}  {:15}  tries {}  {}",
             effect.seq,
             effect.state,
