@@ -12,7 +12,6 @@ use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
-use crate::workspace::{mirror_path, publish_path};
 
 mod push;
 

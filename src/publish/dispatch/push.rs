@@ -12,7 +12,7 @@ use crate::ids::{BranchName, CommitSha};
 use crate::job::JobError;
 use crate::publish::BUNDLE;
 use crate::secret::Secret;
-use crate::workspace::mirror_path;
+use crate::workspace::{mirror_path, publish_path};
 
 /// Longest time a mirror may take to be refreshed.
 const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
@@ -58,7 +58,11 @@ impl Step<'_> {
             url: self.client.git_url(),
             token: Some(token),
         };
-        let folder = self.publisher.state_dir.join("publish").join(self.leased.job.id.as_str());
+        let folder = self
+            .publisher
+            .state_dir
+            .join("publish")
+            .join(self.leased.job.id.as_str());
         let result = self.rebuild_and_push(promise, &folder, &remote).await;
         if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
             tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
@@ -84,7 +88,11 @@ impl Step<'_> {
             let reason = format!("the stored change rebuilds to {rebuilt}, not to {sha}");
             return Err(Broken::Job(JobError::Fail(reason)));
         }
-        match publisher.git.push(&import.repo, remote, sha, branch, promise.expect).await {
+        match publisher
+            .git
+            .push(&import.repo, remote, sha, branch, promise.expect)
+            .await
+        {
             Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
             Err(GitError::Moved(_)) => {}
             Err(error) => return Err(error.into()),
