@@ -190,6 +190,7 @@ impl Worker {
             leased.job.repo.clone(),
             Access::Read,
         );
+        let client = client.under_present_name().await?;
         match authority::authorize(&leased.job, &client).await? {
             Authority::Denied(why) => return self.deny(in_hand, why).await,
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,

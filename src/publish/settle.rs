@@ -51,7 +51,7 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     };
     let body = status::render_status(&view, &|text| publisher.safe(text));
     let marker = publisher.marker.marker(id, plan::at(&job, plan::seq::STATUS));
-    let client = publisher.client(&job);
+    let client = publisher.client(&job).under_present_name().await?;
     let (state, said) = match client.update_comment(comment, &format!("{body}\n\n{marker}")).await {
         Ok(_) => (EffectState::Done, comment.to_string()),
         // The comment or the installation is gone: there is nobody to tell.

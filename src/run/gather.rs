@@ -292,8 +292,9 @@ async fn brief(
 fn discussion(job: &Job, comments: &[Comment]) -> String {
     let mut text = String::new();
     for comment in comments {
-        let after = comment.created_at > job.request.triggered_at;
-        let edited = comment.updated_at > job.request.triggered_at;
+        // GitHub tells seconds: what is as young as the trigger may be younger.
+        let after = comment.created_at >= job.request.triggered_at;
+        let edited = comment.updated_at >= job.request.triggered_at;
         let by_bot = comment.user.as_ref().is_some_and(|user| user.kind == "Bot");
         if after || edited || by_bot {
             continue;
@@ -316,8 +317,13 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
         _ => None,
     };
     for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
-        let wanted = of_review.is_none_or(|id| comment.pull_request_review_id == Some(id));
-        if !wanted || comment.created_at > job.request.triggered_at {
+        let belongs = |id| comment.pull_request_review_id == Some(id);
+        let stood = match of_review {
+            // The review's own comments came with it.
+            Some(id) => belongs(id) && comment.updated_at <= job.request.triggered_at,
+            None => comment.updated_at < job.request.triggered_at,
+        };
+        if !stood {
             continue;
         }
         let who = comment.user.as_ref().map_or("ghost", |user| &user.login);

@@ -58,11 +58,7 @@ impl Step<'_> {
             url: self.client.git_url(),
             token: Some(token),
         };
-        let folder = self
-            .publisher
-            .state_dir
-            .join("publish")
-            .join(self.leased.job.id.as_str());
+        let folder = publish_path(&self.publisher.state_dir, &self.leased.job.id);
         let result = self.rebuild_and_push(promise, &folder, &remote).await;
         if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
             tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
