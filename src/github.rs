@@ -128,6 +128,20 @@ impl RepoClient {
         &self.name
     }
 
+    /// The same client under the repository's present name: people rename repositories while work
+    /// goes on, and neither a write nor git follows to the new name. Where the name leads to no
+    /// repository or to another one, the client stays as it is, for the caller to find out.
+    pub async fn under_present_name(&self) -> Result<Self, GitHubError> {
+        match self.repository().await {
+            Ok(repository) if repository.id == self.scope.repo => Ok(Self {
+                name: repository.full_name,
+                ..self.clone()
+            }),
+            Ok(_) | Err(GitHubError::NotFound { .. }) => Ok(self.clone()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The token for git, minted or cached; at least ten minutes of its life are left.
     pub async fn git_token(&self) -> Result<Secret, GitHubError> {
         self.shared.token(self.scope).await
