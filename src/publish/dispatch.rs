@@ -79,7 +79,7 @@ pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
 /// [`JobError::Snooze`] when a call of unclear outcome has to be waited for, [`JobError::NoRight`]
 /// when the person lost the right, others as they come. What was done stays done.
 pub async fn dispatch(publisher: &Publisher, leased: &LeasedJob, pulse: &Pulse) -> Result<(), JobError> {
-    let client = publisher.client(&leased.job);
+    let client = publisher.client_while(&leased.job, pulse);
     let mut tx = publisher.store.begin().await?;
     let effects = tx.effects(&leased.job.id).await?;
     drop(tx);
