@@ -54,6 +54,7 @@ pub struct RepoClient {
     shared: Arc<Shared>,
     name: RepoName,
     scope: TokenScope,
+    may_write: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl GitHub {
@@ -109,6 +110,7 @@ impl GitHub {
                 repo: id,
                 access,
             },
+            may_write: None,
         }
     }
 
@@ -123,6 +125,14 @@ impl GitHub {
 }
 
 impl RepoClient {
+    /// The same client, whose writes are sent only while `check` says yes. It is asked when a
+    /// write's turn has come, right before it is sent: waiting for the turn takes a while.
+    #[must_use]
+    pub fn only_while(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.may_write = Some(Arc::new(check));
+        self
+    }
+
     /// `owner/name` as the caller knows it.
     pub fn name(&self) -> &RepoName {
         &self.name
