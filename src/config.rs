@@ -275,7 +275,11 @@ impl Config {
         .flatten()
         .cloned()
         .collect();
-        let address = self.database.url.as_ref().and_then(|url| url::Url::parse(url.expose()).ok());
+        let address = self
+            .database
+            .url
+            .as_ref()
+            .and_then(|url| url::Url::parse(url.expose()).ok());
         if let Some(written) = address.as_ref().and_then(url::Url::password) {
             let pair = format!("p={}", written.replace('+', "%2B"));
             let meant = url::form_urlencoded::parse(pair.as_bytes()).next();

@@ -218,7 +218,9 @@ mod tests {
     fn r04_a_line_of_a_key_is_a_secret() {
         let redactor = Redactor::default();
         let line = "MIIEpAIBAAKCAQEA0123456789abcdef";
-        redactor.add(&Secret::new(format!("-----BEGIN PRIVATE KEY-----\n{line}\nQQ==\n-----END PRIVATE KEY-----\n")));
+        redactor.add(&Secret::new(format!(
+            "-----BEGIN PRIVATE KEY-----\n{line}\nQQ==\n-----END PRIVATE KEY-----\n"
+        )));
         assert_eq!(redactor.redact(&format!("x {line} y QQ==")), "x [redacted] y QQ==");
     }
 

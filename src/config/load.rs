@@ -279,7 +279,11 @@ mod tests {
     fn times_that_stop_or_spin_the_service_are_refused() {
         for (name, value, part) in [
             ("FORGEHAND_GITHUB__CALL_TIMEOUT_SECONDS", "1e19", "longer than a year"),
-            ("FORGEHAND_GITHUB__CALL_TIMEOUT_SECONDS", "0", "github.call_timeout_seconds"),
+            (
+                "FORGEHAND_GITHUB__CALL_TIMEOUT_SECONDS",
+                "0",
+                "github.call_timeout_seconds",
+            ),
             ("FORGEHAND_QUEUE__POLL_SECONDS", "0", "queue.poll_seconds"),
             ("FORGEHAND_QUEUE__HEARTBEAT_SECONDS", "0", "queue.heartbeat_seconds"),
         ] {

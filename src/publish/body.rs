@@ -41,10 +41,7 @@ impl Checks<'_> {
     pub fn regressions(&self) -> Vec<String> {
         let failing = self.head.iter().filter(|check| !check.passed());
         failing
-            .filter(|check| {
-                self.of(Side::Base, &check.command)
-                    .is_none_or(|before| before.passed())
-            })
+            .filter(|check| self.of(Side::Base, &check.command).is_none_or(|before| before.passed()))
             .map(|check| code(&check.command))
             .collect()
     }
@@ -108,7 +105,10 @@ pub(super) fn pull(
 
 /// What the status comment says of new commits on an existing pull request.
 pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_>, checks: &Checks<'_>) -> String {
-    let mut body = format!("**{}**\n", publisher.safe_within(&title(publisher, words.title), MAX_TITLE_CHARS));
+    let mut body = format!(
+        "**{}**\n",
+        publisher.safe_within(&title(publisher, words.title), MAX_TITLE_CHARS)
+    );
     if let Some(notice) = words.notice {
         let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
     }
@@ -176,7 +176,13 @@ fn verification(checks: &Checks<'_>) -> String {
                 .of(side, command)
                 .map_or_else(|| "not run".to_owned(), result_cell)
         };
-        let _ = writeln!(table, "| {} | {} | {} |", code(command), cell(Side::Base), cell(Side::Head));
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} |",
+            code(command),
+            cell(Side::Base),
+            cell(Side::Head)
+        );
     }
     table.push_str(
         "\nExit codes as the program saw them: before on the base commit, after on a fresh checkout of this change.\n",
@@ -188,7 +194,11 @@ fn verification(checks: &Checks<'_>) -> String {
             && !before.passed()
             && after.passed()
         {
-            let _ = writeln!(table, "\n{} failed before this change and passes with it.", code(command));
+            let _ = writeln!(
+                table,
+                "\n{} failed before this change and passes with it.",
+                code(command)
+            );
         }
     }
     table
@@ -341,6 +351,9 @@ mod tests {
             .collect();
         assert!(changes(&many).chars().count() < 10_000);
         let noticed = risks("", &many);
-        assert!(noticed.chars().count() < 10_000 && noticed.contains("4980 more"), "{noticed}");
+        assert!(
+            noticed.chars().count() < 10_000 && noticed.contains("4980 more"),
+            "{noticed}"
+        );
     }
 }

@@ -81,11 +81,7 @@ pub struct Planned {
 ///
 /// # Errors
 /// When git or GitHub cannot be asked.
-pub async fn plan(
-    publisher: &Publisher,
-    job: &Job,
-    result: Result<'_>,
-) -> std::result::Result<Planned, JobError> {
+pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::result::Result<Planned, JobError> {
     let Some(import) = result.import else {
         return Ok(ending(job, without_change(&result)));
     };

@@ -87,7 +87,11 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
         return Ok(());
     };
     let filter = JobFilter {
-        states: JobState::ALL.iter().copied().filter(|state| !state.is_final()).collect(),
+        states: JobState::ALL
+            .iter()
+            .copied()
+            .filter(|state| !state.is_final())
+            .collect(),
         repo_id: Some(job.repo_id),
         subject: Some(job.subject.clone()),
         limit: MAX_OTHERS,

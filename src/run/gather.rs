@@ -318,7 +318,10 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
         // As in the conversation, only what stood unchanged when it was asked for. A review's own
         // comments change when it is submitted, but they are the words of the person who asks.
         let asked_at = job.request.triggered_at;
-        let is_own = comment.user.as_ref().is_some_and(|user| user.id == job.request.actor.id);
+        let is_own = comment
+            .user
+            .as_ref()
+            .is_some_and(|user| user.id == job.request.actor.id);
         let edited = comment.updated_at > asked_at && !is_own;
         if !wanted || comment.created_at > asked_at || edited {
             continue;

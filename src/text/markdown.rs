@@ -102,17 +102,25 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
         CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default(),
         CodeBlockKind::Indented => "",
     };
-    let plain = language.len() <= 20 && language.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-_".contains(&b));
+    let plain = language.len() <= 20
+        && language
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+-_".contains(&b));
     let is_drawn = DRAWN.iter().any(|drawn| language.eq_ignore_ascii_case(drawn));
     let language = if plain && !is_drawn { language } else { "" };
     let fence = code_fence(code);
-    let end = if code.is_empty() || code.ends_with('\n') { "" } else { "\n" };
+    let end = if code.is_empty() || code.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
     format!("\n{fence}{language}\n{code}{end}{fence}\n")
 }
 
 /// Two runs of backticks side by side would be read as one.
 fn push_code(out: &mut String, code: &str) {
     if let Some(block) = code.strip_prefix('\n') {
+        out.truncate(out.trim_end_matches([' ', '\t']).len());
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }

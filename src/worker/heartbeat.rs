@@ -27,10 +27,7 @@ pub(super) async fn keep_alive(queue: &Queue, in_hand: &InHand<'_>, drain: &Canc
         }
         let begun = boot_time();
         // A database that does not answer must not keep us from noticing that the lease is over.
-        let answer = tokio::time::timeout(
-            queue.config().heartbeat_seconds,
-            queue.heartbeat(&in_hand.leased.lease),
-        );
+        let answer = tokio::time::timeout(queue.config().heartbeat_seconds, queue.heartbeat(&in_hand.leased.lease));
         let answer = answer
             .await
             .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer within a heartbeat".to_owned())));

@@ -36,11 +36,19 @@ fn every_variable_that_is_set_is_a_key() {
         })
         .chain(["FORGEHAND_SECTION__KEY".to_owned()])
         .collect();
-    for file in ["Dockerfile", "deploy/compose.yml", "deploy/forgehand.service", "README.md"] {
+    for file in [
+        "Dockerfile",
+        "deploy/compose.yml",
+        "deploy/forgehand.service",
+        "README.md",
+    ] {
         let text = read(file);
         let words = text.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'));
         for word in words.filter(|word| word.starts_with("FORGEHAND_")) {
-            assert!(known.iter().any(|name| name == word), "{file} sets {word}, which is no key");
+            assert!(
+                known.iter().any(|name| name == word),
+                "{file} sets {word}, which is no key"
+            );
         }
     }
 }

@@ -11,9 +11,7 @@ use forgehand::effect::{EffectBody, EffectState, NewEffect, ReactionTarget};
 use forgehand::git::Git;
 use forgehand::github::GitHub;
 use forgehand::ids::{BranchName, CommentId, IssueNumber, JobId, Subject, UserId};
-use forgehand::job::{
-    Actor, Job, JobError, JobKind, JobState, LeasedJob, NewJob, Outcome, Pins, Request, Trigger,
-};
+use forgehand::job::{Actor, Job, JobError, JobKind, JobState, LeasedJob, NewJob, Outcome, Pins, Request, Trigger};
 use forgehand::publish::{MarkerKey, Publisher, dispatch, final_outcome, settle_ended};
 use forgehand::queue::Pulse;
 use forgehand::secret::{Redactor, Secret};
@@ -163,7 +161,10 @@ async fn a_pull_request_that_is_over_is_not_taken_for_the_new_one() {
         let branch: BranchName = "agent/1-title".parse().unwrap();
         let push = async |text| {
             let files = [("a.txt", text)];
-            desk.github.push(REPO, branch.as_str(), &files, text, MONA).await.unwrap()
+            desk.github
+                .push(REPO, branch.as_str(), &files, text, MONA)
+                .await
+                .unwrap()
         };
         push("earlier").await;
         let new = NewPullByPerson {
@@ -211,8 +212,11 @@ async fn an_outage_before_the_call_costs_no_attempt_and_no_wait_for_stray_calls(
     each(async |store| {
         let desk = Desk::new(&store).await;
         let leased = desk.publishing(Outcome::Answered, vec![(12, said(desk.issue))]).await;
-        desk.github
-            .fault("GET /repos/*/*/collaborators/*/permission", Fault::status(502, "away"), 50);
+        desk.github.fault(
+            "GET /repos/*/*/collaborators/*/permission",
+            Fault::status(502, "away"),
+            50,
+        );
         let before = Clock::System.now();
         for tries in 1..=3 {
             let Err(JobError::Snooze(until, _)) = desk.dispatch(&leased).await else {
@@ -321,7 +325,9 @@ async fn p10_commits_for_a_merged_pull_request_go_beside_it() {
             let before = service.github.branch(REPO, &branch).unwrap();
             let gate = CancellationToken::new();
             let note = json!({"path": "README.md", "content": "# words\n\nMore.\n"});
-            service.model.play([Reply::call("write_file", note).after(&gate), finish()]);
+            service
+                .model
+                .play([Reply::call("write_file", note).after(&gate), finish()]);
             service.comment(pull, "/agent fix More, please.");
             service.model_is_asked(3).await;
             // GitHub's call about the merge gets lost.
@@ -402,7 +408,9 @@ async fn every_step_that_was_taken_is_ticked() {
             let issue = service.labelled_issue();
             crate::service::until("the comment shows the steps", async || {
                 let words = service.our_comments(issue);
-                words.iter().any(|comment| comment.body.contains("- [x] Check permission"))
+                words
+                    .iter()
+                    .any(|comment| comment.body.contains("- [x] Check permission"))
             })
             .await;
             gate.cancel();

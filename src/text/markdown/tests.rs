@@ -25,7 +25,10 @@ fn o02_nobody_is_called_and_nothing_is_closed() {
     check("one ` @octo", "one &#96; `@octo`");
     check(r"\`@octo\`", "&#96;`@octo`&#96;");
     check("`a`@octo", "`a` `@octo`");
-    check("closes https://github.com/o/r/issues/9.", "closes `https://github.com/o/r/issues/9`.");
+    check(
+        "closes https://github.com/o/r/issues/9.",
+        "closes `https://github.com/o/r/issues/9`.",
+    );
 }
 
 #[test]
@@ -45,7 +48,7 @@ fn o03_nothing_is_loaded_or_linked() {
 #[test]
 fn o04_nothing_stays_open() {
     check("```\nopen", "```\nopen\n```");
-    check("- a\n  ~~~\n  @x", "- a\n  \n```\n@x\n```");
+    check("- a\n  ~~~\n  @x", "- a\n```\n@x\n```");
     check("<details>\n~~~\nopen", "&lt;details>\n\\~~~\nopen");
     check("````\n```\n````\nafter", "````\n```\n````\nafter");
     check("```mermaid\na\n```", "```\na\n```");
@@ -63,7 +66,10 @@ fn sections_of_the_program_cannot_be_imitated() {
     check("# Verification", "#### Verification");
     check("> ## Verification", "> #### Verification");
     check("Verification\n---", "Verification\n\\---");
-    check("<div>\nVerification\n===\n</div>", "&lt;div>\nVerification\n\\===\n&lt;/div>");
+    check(
+        "<div>\nVerification\n===\n</div>",
+        "&lt;div>\nVerification\n\\===\n&lt;/div>",
+    );
 }
 
 #[test]
