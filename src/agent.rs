@@ -175,6 +175,9 @@ pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
 
 async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result<Solution, SolveError> {
     let mut progress = Progress::begin(task, meter, stop).await?;
+    if let Some(stop) = progress.run_unanswered().await? {
+        return Ok(progress.solution(stop));
+    }
     loop {
         if let Some(stop) = progress.must_stop() {
             return Ok(progress.solution(stop));

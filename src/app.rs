@@ -31,6 +31,11 @@ mod toolchain;
 
 pub use instance::Instance;
 
+/// Time between looks into GitHub's log of webhook calls, where webhooks arrive by themselves.
+const USUAL_POLL: Duration = Duration::from_secs(300);
+/// The same, where nothing arrives by itself.
+const ONLY_POLL: Duration = Duration::from_secs(15);
+
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ServiceRole {
@@ -210,7 +215,13 @@ impl App {
         let (store, clock, stop) = (self.store.clone(), self.clock.clone(), self.stop.clone());
         let state_dir = self.config.server.state_dir.clone();
         tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
-        let every = self.config.github.poll_seconds;
+        // Without a public address the log is the only way in.
+        let usual = if self.config.server.public_url.is_some() {
+            USUAL_POLL
+        } else {
+            ONLY_POLL
+        };
+        let every = self.config.github.poll_seconds.unwrap_or(usual);
         let Ok(github) = self.github() else { return };
         if every.is_zero() {
             return;

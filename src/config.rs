@@ -71,8 +71,8 @@ section! {
         /// Least time between two writes of one installation, in seconds.
         write_interval_seconds: Duration = "1",
         /// Time between looks into GitHub's log of webhook calls, where missed ones are found, in
-        /// seconds; 0 looks never. Some seconds serve a machine that GitHub cannot reach.
-        poll_seconds: Duration = "300",
+        /// seconds; 0 looks never. Without it 300, or 15 while `server.public_url` is not set.
+        poll_seconds: Option<Duration> = "",
     }
 }
 

@@ -3,20 +3,18 @@
 //! still land. The protocol and its proof are those of the outbox with natural keys: the row says
 //! what is wanted, the remote says what is there. Never runs two effects of a job at once.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::outcome::{pushed, pushed_branch, pushed_id};
-use super::{BUNDLE, Publisher, plan, status};
+use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::git::{GitError, Remote, TreePolicy};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
-use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
+use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
-use crate::workspace::{mirror_path, publish_path};
+
+mod push;
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -226,7 +224,7 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::StatusComment { .. } => {}
         }
-        match authority::recheck(&self.leased.job, self.client).await? {
+        match authority::authorize(&self.leased.job, self.client).await? {
             Authority::Allowed(_) => Ok(()),
             Authority::Denied(why) => Err(JobError::NoRight(why)),
         }
@@ -299,7 +297,16 @@ impl Step<'_> {
                 parent,
                 sha,
                 message,
-            } => self.push(branch, expect.as_ref(), parent, sha, message).await,
+            } => {
+                let promise = push::Promise {
+                    branch,
+                    expect: expect.as_ref(),
+                    parent,
+                    sha,
+                    message,
+                };
+                self.push(&promise).await
+            }
             EffectBody::OpenPull {
                 branch,
                 base,
@@ -349,107 +356,6 @@ impl Step<'_> {
             )),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Rebuilds the commit from the stored bundle and pushes it. Where somebody moved the branch
-    /// meanwhile, or the pull request is over, the work goes beside it and nothing of theirs is
-    /// touched.
-    async fn push(
-        &self,
-        branch: &BranchName,
-        expect: Option<&CommitSha>,
-        parent: &CommitSha,
-        sha: &CommitSha,
-        message: &str,
-    ) -> Result<Landed, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let over = self.over(expect).await?;
-        let token = self.client.git_token().await?;
-        let remote = Remote {
-            url: self.client.git_url(),
-            token: Some(token.clone()),
-        };
-        let folder = publish_path(&publisher.state_dir, &job.id);
-        let result = async {
-            let import = self.rebuild(&folder, &remote, parent).await?;
-            let rebuilt = publisher
-                .git
-                .commit(&import, parent, message, &publisher.signature(job))
-                .await?;
-            if rebuilt != *sha {
-                return Err(JobError::Fail(format!(
-                    "the stored change rebuilds to {rebuilt}, not to {sha}"
-                )));
-            }
-            let why = match over {
-                Some(over) => over,
-                None => match publisher.git.push(&import.repo, &remote, sha, branch, expect).await {
-                    Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
-                    Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
-                    Err(GitError::Refused(why)) => return Ok(Landed::Not(EffectState::Failed, why)),
-                    Err(error) => return Err(error.into()),
-                },
-            };
-            let side = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
-            publisher.git.push(&import.repo, &remote, sha, &side, None).await?;
-            Ok(Landed::Beside(pushed_id(&side, sha), why))
-        }
-        .await;
-        if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
-            tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
-        }
-        if matches!(result, Err(JobError::Retry(_))) {
-            // The token may be the reason: the next try gets another one.
-            drop(self.client.git_token_after(&token).await);
-        }
-        result
-    }
-
-    /// P10: commits on the branch of a pull request that is over would go nowhere.
-    async fn over(&self, expect: Option<&CommitSha>) -> Result<Option<String>, JobError> {
-        let (Subject::Pull(number), Some(_)) = (&self.leased.job.subject, expect) else {
-            return Ok(None);
-        };
-        let pull = self.client.pull(*number).await?;
-        Ok((pull.state != "open").then(|| {
-            let word = if pull.merged { "merged" } else { "closed" };
-            format!("pull request #{number} was {word} meanwhile")
-        }))
-    }
-
-    async fn rebuild(
-        &self,
-        folder: &std::path::Path,
-        remote: &Remote,
-        base: &CommitSha,
-    ) -> Result<crate::git::Import, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let mut tx = publisher.store.begin().await?;
-        let stored = tx.checkpoint(&job.id, BUNDLE).await?;
-        drop(tx);
-        let Some((_, bundle)) = stored else {
-            return Err(JobError::Fail("the stored change is missing".to_owned()));
-        };
-        let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
-        if tokio::fs::try_exists(folder).await.map_err(local)? {
-            tokio::fs::remove_dir_all(folder).await.map_err(local)?;
-        }
-        tokio::fs::create_dir_all(folder).await.map_err(local)?;
-        let bundle_file = folder.join("change.bundle");
-        tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
-        let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
-        let mirror = mirror_path(&publisher.state_dir, job.repo_id);
-        publisher
-            .git
-            .refresh_mirror(&mirror, remote, &[], Duration::from_secs(900))
-            .await?;
-        publisher.git.check_out(&mirror, remote, base, &base_git, &tree).await?;
-        // The rules were applied when the change was accepted; here only the bytes are needed.
-        let policy = TreePolicy::default();
-        Ok(publisher
-            .git
-            .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
-            .await?)
     }
 
     /// A try that did not come to its end: `left` is what it left behind. What may pass is tried

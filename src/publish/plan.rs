@@ -35,6 +35,8 @@ pub(super) fn at(job: &Job, position: i64) -> i64 {
 pub struct Result<'a> {
     /// How the agent ended.
     pub stop: &'a Stop,
+    /// Who or what stopped it, where it was stopped.
+    pub why_stopped: &'a str,
     /// Its last words when it did not finish.
     pub last_words: &'a str,
     /// The checked import and its diff, if files differ.
@@ -135,7 +137,7 @@ fn without_change(result: &Result<'_>) -> Outcome {
             reason: format!("no file differs from the base. The agent's summary: {summary}"),
         },
         Stop::Cancelled => Outcome::Stopped {
-            reason: "it was stopped before anything had changed".to_owned(),
+            reason: format!("{}, before anything had changed", result.why_stopped),
             branch: None,
         },
         Stop::Budget(limit) => Outcome::GaveUp {
@@ -161,7 +163,7 @@ fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
-        Stop::Cancelled => Err("it was stopped".to_owned()),
+        Stop::Cancelled => Err(result.why_stopped.to_owned()),
     }
 }
 

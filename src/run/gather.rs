@@ -138,13 +138,17 @@ pub async fn gather(
     })
 }
 
-/// The trigger still stands: open, labelled, and with the text that the person saw who asked.
+/// The trigger still stands: open, labelled, and with the text that the person saw who asked. A
+/// person who starts a job again at the command line does so after its end took the label off.
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     if issue.state != "open" {
         return stopped(format!("#{} was closed", issue.number));
     }
+    // We took the label off ourselves when the job ended; who starts it again wants it.
+    let first_round = job.round == 0;
     if let Trigger::Label { label } = &job.request.trigger
+        && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
         return stopped(format!("the label `{label}` was removed"));

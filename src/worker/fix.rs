@@ -85,6 +85,7 @@ impl Worker {
         target: Target,
     ) -> Result<publish::Planned, JobError> {
         let job = &in_hand.leased.job;
+        let why_stopped = self.why_stopped(job).await?;
         let target = match target {
             Target::NewPull {
                 base,
@@ -100,6 +101,7 @@ impl Worker {
         };
         let result = publish::Result {
             stop: &finished.stop,
+            why_stopped: &why_stopped,
             last_words: &finished.last_words,
             import: finished.change.as_ref().map(|change| &change.import),
             violations: &finished.violations,
@@ -111,6 +113,16 @@ impl Worker {
             target,
         };
         publish::plan(&self.publisher, job, result).await
+    }
+
+    /// Who or what asked to stop the job; it was noted while the work went on.
+    async fn why_stopped(&self, job: &Job) -> Result<String, StoreError> {
+        let mut tx = self.publisher.store.begin().await?;
+        let now = tx.job(&job.id).await?;
+        let asked = now.filter(|job| job.cancel_requested_at.is_some());
+        Ok(asked
+            .and_then(|job| job.reason)
+            .unwrap_or_else(|| "it was stopped".to_owned()))
     }
 
     /// What an earlier attempt left, if its checkout is still on this machine and still fits: a

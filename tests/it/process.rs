@@ -357,7 +357,8 @@ fn script() -> String {
             ]},
             {"say": "I reproduce it.", "calls": [check]},
             {"say": "I mend it.", "calls": [
-                {"tool": "edit_file", "arguments": {"path": "add.sh", "old_text": "$1 - $2", "new_text": "$1 + $2"}},
+                // Nothing here reads what an interrupted call is answered with, so it is one that may be repeated.
+                {"tool": "write_file", "arguments": {"path": "add.sh", "content": "#!/bin/sh\necho $(($1 + $2))\n"}},
                 check,
             ]},
             {"say": "Done.", "calls": [{"tool": "finish", "arguments": {

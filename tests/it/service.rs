@@ -10,6 +10,7 @@ use forgehand::app::{App, ServiceRole, Surroundings};
 use forgehand::clock::Clock;
 use forgehand::config::{Config, ConfigSources, ModelProvider, load};
 use forgehand::demo::double::{GitHubDouble, RepositorySeed};
+use forgehand::secret::Secret;
 use forgehand::store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,7 @@ mod ending;
 mod people;
 mod seen;
 
-pub use people::{ISSUE_BODY, ISSUE_TITLE, MONA, REPO, bug_fix, finish, mend};
+pub use people::{MONA, REPO, bug_fix, finish, mend, note, nothing_to_do};
 
 /// What a story begins with, where it is not the usual.
 pub struct Setup {
@@ -85,9 +86,14 @@ pub struct Service {
     running: Option<Running>,
 }
 
-struct Running {
-    stop: CancellationToken,
-    served: tokio::task::JoinHandle<anyhow::Result<()>>,
+enum Running {
+    /// In this process.
+    Here {
+        stop: CancellationToken,
+        served: tokio::task::JoinHandle<anyhow::Result<()>>,
+    },
+    /// In a process of its own.
+    Process(tokio::process::Child),
 }
 
 impl Service {
@@ -134,23 +140,71 @@ impl Service {
         let (tell, told) = tokio::sync::oneshot::channel();
         let served = tokio::spawn(async move {
             let roles = [ServiceRole::Receiver, ServiceRole::Worker, ServiceRole::Scheduler];
-            app.serve(&roles, |address| drop(tell.send(address))).await
+            app.serve(&roles, |address| {
+                // Whoever waits for it may have given up.
+                let _ = tell.send(address);
+            })
+            .await
         });
         let address = told.await.expect("the service starts").expect("the receiver listens");
         self.github
             .hooks(&format!("http://{address}/webhook"), &self.github.webhook_secret());
-        self.running = Some(Running { stop, served });
+        self.running = Some(Running::Here { stop, served });
+    }
+
+    /// Starts the service as an operator does, in a process of its own with its configuration and
+    /// its secrets in the environment. Gives the file with its log.
+    pub async fn start_process(&mut self) -> PathBuf {
+        assert!(self.running.is_none(), "the service runs already");
+        let (output, log) = (self.folder.path().join("output"), self.folder.path().join("log"));
+        let create = |path| std::fs::File::create(path).expect("a file for output");
+        let child = tokio::process::Command::new(program())
+            .arg("serve")
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .envs(environment(&self.config))
+            .stdin(std::process::Stdio::null())
+            .stdout(create(&output))
+            .stderr(create(&log))
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the program starts");
+        let mut address = String::new();
+        until("the program listens", async || {
+            let said = std::fs::read_to_string(&output).unwrap_or_default();
+            let line = said.lines().find_map(|line| line.strip_prefix("listening on "));
+            address = line.unwrap_or_default().to_owned();
+            said.ends_with('\n') && !address.is_empty()
+        })
+        .await;
+        let secret = self.config.github.webhook_secret.clone().expect("a secret");
+        self.github.hooks(&format!("{address}/webhook"), &secret);
+        self.running = Some(Running::Process(child));
+        log
     }
 
     /// Stops the service as an operator does, and waits until it is gone.
     pub async fn stop(&mut self) {
-        let running = self.running.take().expect("the service runs");
-        running.stop.cancel();
-        let served = tokio::time::timeout(PATIENCE, running.served).await;
-        served
-            .expect("the service stops in time")
-            .expect("the service does not panic")
-            .expect("the service ends well");
+        match self.running.take().expect("the service runs") {
+            Running::Here { stop, served } => {
+                stop.cancel();
+                let served = tokio::time::timeout(PATIENCE, served).await;
+                served
+                    .expect("the service stops in time")
+                    .expect("the service does not panic")
+                    .expect("the service ends well");
+            }
+            Running::Process(mut child) => {
+                let id = child
+                    .id()
+                    .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+                let id = id.expect("the service runs");
+                rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal is sent");
+                let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+                let ended = ended.expect("the service stops in time").expect("it can be waited for");
+                assert!(ended.success(), "the service ended with {ended}");
+            }
+        }
     }
 
     /// The state folder.
@@ -181,30 +235,58 @@ fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_forgehand").into()
 }
 
-/// The default configuration with its times scaled down together.
+/// Times of the default configuration, scaled down together.
+const QUICK: [(&str, &str); 14] = [
+    ("server.listen", "127.0.0.1:0"),
+    ("server.drain_seconds", "20"),
+    ("github.write_interval_seconds", "0.02"),
+    ("github.call_timeout_seconds", "1.5"),
+    ("github.list_lag_seconds", "0.75"),
+    ("model.name", "test-model"),
+    ("model.input_usd_per_million", "1.0"),
+    ("model.output_usd_per_million", "10.0"),
+    ("queue.poll_seconds", "0.05"),
+    ("queue.lease_seconds", "6"),
+    ("queue.heartbeat_seconds", "0.5"),
+    ("queue.margin_seconds", "0.75"),
+    ("queue.retry_seconds", "0.2"),
+    ("queue.max_attempts", "3"),
+];
+
+/// The default configuration with its times scaled down.
 fn quick_config() -> Config {
-    let flags = [
-        ("server.listen", "127.0.0.1:0"),
-        ("server.drain_seconds", "20"),
-        ("github.write_interval_seconds", "0.02"),
-        ("github.call_timeout_seconds", "1.5"),
-        ("github.list_lag_seconds", "0.75"),
-        ("model.name", "test-model"),
-        ("model.input_usd_per_million", "1.0"),
-        ("model.output_usd_per_million", "10.0"),
-        ("queue.poll_seconds", "0.05"),
-        ("queue.lease_seconds", "6"),
-        ("queue.heartbeat_seconds", "0.5"),
-        ("queue.margin_seconds", "0.75"),
-        ("queue.retry_seconds", "0.2"),
-        ("queue.max_attempts", "3"),
-    ];
-    let flags = flags.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let flags = QUICK.map(|(key, value)| (key.to_owned(), value.to_owned()));
     load(&ConfigSources {
         flags: flags.into(),
         ..ConfigSources::default()
     })
     .expect("the configuration is right")
+}
+
+/// A configuration as an operator would put it into the environment.
+fn environment(config: &Config) -> Vec<(String, String)> {
+    let secret = |secret: &Option<Secret>| secret.as_ref().map_or_else(String::new, |it| it.expose().to_owned());
+    let github = &config.github;
+    let values = [
+        ("server.state_dir", config.server.state_dir.display().to_string()),
+        ("database.url", secret(&config.database.url)),
+        ("github.api_url", github.api_url.clone()),
+        ("github.web_url", github.web_url.clone()),
+        (
+            "github.app_id",
+            github.app_id.map_or_else(String::new, |id| id.to_string()),
+        ),
+        ("github.private_key", secret(&github.private_key)),
+        ("github.webhook_secret", secret(&github.webhook_secret)),
+        ("model.provider", "openai".to_owned()),
+        ("model.base_url", config.model.base_url.clone().unwrap_or_default()),
+        ("model.api_key", secret(&config.model.api_key)),
+        ("log.filter", "forgehand=trace,sqlx=debug,info".to_owned()),
+    ];
+    let quick = QUICK.map(|(key, value)| (key, value.to_owned()));
+    let all = quick.into_iter().chain(values);
+    all.map(|(key, value)| (format!("FORGEHAND_{}", key.to_uppercase().replace('.', "__")), value))
+        .collect()
 }
 
 /// The log of a failed story is shown by the test runner.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{WHOLE, WORKER, ask, assert_invariants};
 use crate::databases::Database;
-use crate::process::{LEASE, PERSON, REPO, SLOWLY, Site, finished, jobs_of};
+use crate::process::{LEASE, REPO, SLOWLY, Site, finished, jobs_of};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,6 @@ async fn an_operator_lists_shows_cancels_and_retries() {
         assert_eq!(job.state, JobState::Cancelled, "{:?}", job.outcome);
         let refused = service.run(&["jobs", "cancel", &id]).await;
         assert_eq!(refused.status.code(), Some(1), "it is over already");
-        site.double.label_issue(REPO, issue, "question", PERSON).unwrap();
         let retried = service.json(&["jobs", "retry", &id, "--json"]).await;
         assert_eq!(retried["result"], "queued");
         let job = site

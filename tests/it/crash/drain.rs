@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A drained service is gone within this time.
 const DRAINED: Duration = Duration::from_secs(5);
 
+/// Kills around the answer to a delivery, on each database.
+const KILLS: usize = 10;
+
 async fn on_both(story: impl AsyncFn(Database)) {
     for database in [Database::sqlite(), Database::postgres().await] {
         eprintln!("on {}", database.kind());
@@ -105,11 +108,11 @@ async fn a_kill_before_the_answer_makes_no_second_job() {
         let store = site.database.open().await;
         let mut issues = Vec::new();
         let (mut unstored, mut unanswered) = (0, 0);
-        for round in 0..10 {
+        for round in 0..KILLS {
             service.start().await;
             let issue = ask(&site, round, "It prints a difference.");
             issues.push(issue);
-            tokio::time::sleep(Duration::from_micros(random.u64(0..12_000))).await;
+            tokio::time::sleep(Duration::from_micros(random.u64(0..60_000))).await;
             service.kill().await;
             site.double.deliveries_settled().await;
             let answered = site.failed_deliveries().is_empty();
@@ -124,7 +127,7 @@ async fn a_kill_before_the_answer_makes_no_second_job() {
             site.wait("the job ends", PATIENCE, async || finished(&store, issue).await)
                 .await;
         }
-        eprintln!("of 10 kills {unstored} came before the commit, {unanswered} between commit and answer");
+        eprintln!("of {KILLS} kills {unstored} came before the commit, {unanswered} between commit and answer");
         assert_each_done_once(&site, &store, &service, &issues).await;
         service.stop().await;
         store.close().await;

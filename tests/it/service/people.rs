@@ -2,6 +2,7 @@
 
 use forgehand::demo::double::RepositorySeed;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::Service;
 use crate::model_server::Reply;
@@ -39,6 +40,19 @@ pub fn mend() -> Reply {
 /// The model's last turn.
 pub fn finish() -> Reply {
     Reply::finish("Count the last word", "The count was one too low.")
+}
+
+/// The model's turn that writes a small file.
+pub fn note(path: &str) -> Reply {
+    Reply::call("write_file", json!({"path": path, "content": "x\n"}))
+}
+
+/// The whole script of a run that finds nothing to do.
+pub fn nothing_to_do() -> [Reply; 1] {
+    [Reply::call(
+        "finish",
+        json!({"status": "nothing_to_do", "summary": "All is well."}),
+    )]
 }
 
 /// The whole script of a run that mends the bug.
@@ -83,6 +97,18 @@ impl Service {
         self.github
             .comment(REPO, number, text, by)
             .expect("the comment is written")
+    }
+
+    /// A job on an issue of its own that is in the middle of its work until the token is
+    /// cancelled, and then finds nothing to do.
+    pub async fn occupied(&self) -> CancellationToken {
+        let gate = CancellationToken::new();
+        self.model.play(nothing_to_do().map(|reply| reply.after(&gate)));
+        let asked = self.model.requests().len();
+        let issue = self.issue_saying("Look around", "Is all well?");
+        self.label(issue);
+        self.model_is_asked(asked + 1).await;
+        gate
     }
 
     /// A finished pull request for the usual issue, as the service opens it.

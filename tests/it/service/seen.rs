@@ -3,7 +3,6 @@
 
 use forgehand::demo::double::{Comment, Pull};
 use forgehand::event::RunEvent;
-use forgehand::ids::{IssueNumber, Subject};
 use forgehand::job::{Job, JobKind, Outcome};
 use forgehand::store::JobFilter;
 
@@ -51,7 +50,7 @@ impl Service {
         events.into_iter().map(|event| event.body).collect()
     }
 
-    /// Waits until something was asked for and everything that was asked for is over and said.
+    /// Waits until everything that was asked for is over and said.
     pub async fn done(&self) {
         self.github.deliveries_settled().await;
         let over = tokio::time::timeout(super::PATIENCE, self.all_over()).await;
@@ -66,7 +65,7 @@ impl Service {
     async fn all_over(&self) {
         until("every job ends", async || {
             let jobs = self.jobs().await;
-            let all_final = !jobs.is_empty() && jobs.iter().all(|job| job.state.is_final());
+            let all_final = jobs.iter().all(|job| job.state.is_final());
             let mut tx = self.store.begin().await.unwrap();
             all_final
                 && tx
@@ -139,9 +138,4 @@ impl Service {
             .map(|comment| format!("on #{}: {}\n", comment.number, comment.body))
             .collect()
     }
-}
-
-/// The subject of an issue.
-pub fn issue_subject(number: u64) -> Subject {
-    Subject::Issue(IssueNumber(number))
 }
