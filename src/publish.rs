@@ -18,6 +18,7 @@ use crate::store::Store;
 mod body;
 mod dispatch;
 mod marker;
+mod outcome;
 mod plan;
 mod settle;
 mod status;
@@ -139,5 +140,5 @@ pub async fn final_outcome(publisher: &Publisher, job: &Job) -> std::result::Res
         .outcome
         .as_ref()
         .ok_or_else(|| JobError::Fail("the job is publishing without an outcome".to_owned()))?;
-    Ok(dispatch::outcome_of(planned, &effects, plan::at(job, 0)))
+    Ok(outcome::outcome_of(planned, &effects, plan::at(job, 0)))
 }

@@ -30,12 +30,13 @@ pub trait ConfigValue: Sized {
             .parse::<toml::Table>()
             .ok()
             .and_then(|mut table| table.remove("x"));
-        if let Some(value) = as_toml
-            && let Ok(parsed) = Self::from_toml(&value)
-        {
-            return Ok(parsed);
+        let read = as_toml.map(|value| Self::from_toml(&value));
+        match read {
+            Some(Ok(parsed)) => Ok(parsed),
+            // What is wrong with the value says more than that it is no text either.
+            Some(Err(problem)) => Self::from_toml(&Value::String(text.to_owned())).map_err(|_| problem),
+            None => Self::from_toml(&Value::String(text.to_owned())),
         }
-        Self::from_toml(&Value::String(text.to_owned()))
     }
 
     /// The value for people.

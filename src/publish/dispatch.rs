@@ -5,11 +5,12 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::outcome::{pushed, pushed_branch, pushed_id};
 use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
-use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
+use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
@@ -444,24 +445,6 @@ fn pause(tries: u32) -> TimeDelta {
     doubled.min(LONGEST_PAUSE)
 }
 
-fn pushed_id(branch: &BranchName, sha: &CommitSha) -> String {
-    format!("{branch}@{sha}")
-}
-
-/// The branch and commit that the last push before a position really went to.
-fn pushed(effects: &[Effect], before: i64) -> Option<(BranchName, CommitSha)> {
-    let push = effects
-        .iter()
-        .rev()
-        .find(|effect| effect.seq < before && matches!(effect.body, EffectBody::Push { .. }))?;
-    let (branch, sha) = push.remote_id.as_deref()?.rsplit_once('@')?;
-    Some((branch.parse().ok()?, sha.parse().ok()?))
-}
-
-fn pushed_branch(effects: &[Effect], before: i64) -> Option<BranchName> {
-    pushed(effects, before).map(|(branch, _)| branch)
-}
-
 /// The job's status comment, if it was created.
 pub(super) fn status_comment_id(effects: &[Effect]) -> Option<CommentId> {
     let status = effects
@@ -469,66 +452,4 @@ pub(super) fn status_comment_id(effects: &[Effect]) -> Option<CommentId> {
         .rev()
         .find(|effect| matches!(effect.body, EffectBody::StatusComment { .. }))?;
     status.remote_id.as_deref()?.parse().ok().map(CommentId)
-}
-
-/// How the job really ended, given what landed.
-pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
-    let Outcome::Pushed { branch: wanted, .. } = planned else {
-        return planned.clone();
-    };
-    let now: Vec<Effect> = effects
-        .iter()
-        .filter(|effect| effect.seq >= round_start)
-        .cloned()
-        .collect();
-    let is_skipped_push =
-        |effect: &&Effect| effect.state == EffectState::Skipped && matches!(effect.body, EffectBody::Push { .. });
-    if let Some(skipped) = now.iter().find(is_skipped_push) {
-        return Outcome::Stopped {
-            reason: skipped.problem.clone().unwrap_or_default(),
-            branch: None,
-        };
-    }
-    let Some((branch, sha)) = pushed(&now, i64::MAX) else {
-        let why = now
-            .iter()
-            .find_map(|effect| effect.problem.clone())
-            .unwrap_or_else(|| "the push failed".to_owned());
-        return Outcome::GaveUp {
-            reason: format!("the change could not be pushed: {why}"),
-            branch: None,
-        };
-    };
-    if branch != *wanted {
-        let why = now
-            .iter()
-            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
-            .and_then(|push| push.problem.clone())
-            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
-        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
-        return Outcome::GaveUp {
-            reason,
-            branch: Some(branch),
-        };
-    }
-    let opened = now
-        .iter()
-        .find(|effect| matches!(effect.body, EffectBody::OpenPull { .. }));
-    match opened {
-        None => Outcome::Pushed { branch, sha },
-        Some(effect) => match effect.remote_id.as_deref().and_then(|id| id.parse().ok()) {
-            Some(number) => Outcome::Opened {
-                pull: IssueNumber(number),
-                branch,
-                sha,
-            },
-            None => {
-                let why = effect.problem.clone().unwrap_or_default();
-                Outcome::GaveUp {
-                    reason: format!("the branch is pushed, but the pull request could not be opened: {why}"),
-                    branch: Some(branch),
-                }
-            }
-        },
-    }
 }

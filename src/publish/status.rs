@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{Publisher, dispatch, plan};
+use super::{Publisher, dispatch, outcome, plan};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
@@ -176,7 +176,7 @@ pub(super) async fn update_final(
         .job
         .outcome
         .as_ref()
-        .map(|planned| dispatch::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
+        .map(|planned| outcome::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
     let view = StatusView {
         job: &leased.job,
         events: log.events(),

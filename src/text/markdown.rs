@@ -120,6 +120,7 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
 /// Two runs of backticks side by side would be read as one.
 fn push_code(out: &mut String, code: &str) {
     if let Some(block) = code.strip_prefix('\n') {
+        out.truncate(out.trim_end_matches([' ', '\t']).len());
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }

@@ -48,7 +48,7 @@ fn o03_nothing_is_loaded_or_linked() {
 #[test]
 fn o04_nothing_stays_open() {
     check("```\nopen", "```\nopen\n```");
-    check("- a\n  ~~~\n  @x", "- a\n  \n```\n@x\n```");
+    check("- a\n  ~~~\n  @x", "- a\n```\n@x\n```");
     check("<details>\n~~~\nopen", "&lt;details>\n\\~~~\nopen");
     check("````\n```\n````\nafter", "````\n```\n````\nafter");
     check("```mermaid\na\n```", "```\na\n```");

@@ -1,0 +1,88 @@
+//! How a job really ended, given what landed on GitHub. Pure. Called by the dispatcher and by the
+//! status comment. Never claims what no row shows.
+
+use crate::effect::{Effect, EffectBody, EffectState};
+use crate::ids::{BranchName, CommitSha, IssueNumber};
+use crate::job::Outcome;
+
+/// How the job really ended, given what landed.
+pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
+    let Outcome::Pushed { branch: wanted, .. } = planned else {
+        return planned.clone();
+    };
+    let now: Vec<Effect> = effects
+        .iter()
+        .filter(|effect| effect.seq >= round_start)
+        .cloned()
+        .collect();
+    let is_skipped_push =
+        |effect: &&Effect| effect.state == EffectState::Skipped && matches!(effect.body, EffectBody::Push { .. });
+    if let Some(skipped) = now.iter().find(is_skipped_push) {
+        return Outcome::Stopped {
+            reason: skipped.problem.clone().unwrap_or_default(),
+            branch: None,
+        };
+    }
+    let Some((branch, sha)) = pushed(&now, i64::MAX) else {
+        let why = now
+            .iter()
+            .find_map(|effect| effect.problem.clone())
+            .unwrap_or_else(|| "the push failed".to_owned());
+        return Outcome::GaveUp {
+            reason: format!("the change could not be pushed: {why}"),
+            branch: None,
+        };
+    };
+    if branch != *wanted {
+        let why = now
+            .iter()
+            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
+            .and_then(|push| push.problem.clone())
+            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
+        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
+        return Outcome::GaveUp {
+            reason,
+            branch: Some(branch),
+        };
+    }
+    let opened = now
+        .iter()
+        .find(|effect| matches!(effect.body, EffectBody::OpenPull { .. }));
+    match opened {
+        None => Outcome::Pushed { branch, sha },
+        Some(effect) => match effect.remote_id.as_deref().and_then(|id| id.parse().ok()) {
+            Some(number) => Outcome::Opened {
+                pull: IssueNumber(number),
+                branch,
+                sha,
+            },
+            None => {
+                let why = effect.problem.clone().unwrap_or_default();
+                Outcome::GaveUp {
+                    reason: format!("the branch is pushed, but the pull request could not be opened: {why}"),
+                    branch: Some(branch),
+                }
+            }
+        },
+    }
+}
+
+/// What a push is called once it landed.
+pub(super) fn pushed_id(branch: &BranchName, sha: &CommitSha) -> String {
+    format!("{branch}@{sha}")
+}
+
+/// The branch and commit that the last push before a position really went to.
+pub(super) fn pushed(effects: &[Effect], before: i64) -> Option<(BranchName, CommitSha)> {
+    let push = effects
+        .iter()
+        .rev()
+        .find(|effect| effect.seq < before && matches!(effect.body, EffectBody::Push { .. }))?;
+    let (branch, sha) = push.remote_id.as_deref()?.rsplit_once('@')?;
+    Some((branch.parse().ok()?, sha.parse().ok()?))
+}
+
+/// The branch of it.
+pub(super) fn pushed_branch(effects: &[Effect], before: i64) -> Option<BranchName> {
+    pushed(effects, before).map(|(branch, _)| branch)
+}
