@@ -73,6 +73,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// Only what was spent, for a run that begins the conversation anew.
+    #[must_use]
+    pub fn only_spent(self) -> Self {
+        Self {
+            messages: Vec::new(),
+            ..self
+        }
+    }
+
     /// The same conversation with something more said to the model, for a run that goes on.
     #[must_use]
     pub fn with_remark(mut self, words: &str) -> Self {
@@ -166,6 +175,9 @@ pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
 
 async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result<Solution, SolveError> {
     let mut progress = Progress::begin(task, meter, stop).await?;
+    if let Some(stop) = progress.run_unanswered().await? {
+        return Ok(progress.solution(stop));
+    }
     loop {
         if let Some(stop) = progress.must_stop() {
             return Ok(progress.solution(stop));

@@ -2,10 +2,12 @@
 //! end. Called by the command line only. Never contains behaviour that a module above could hold.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +21,7 @@ use crate::queue::Queue;
 use crate::run::Ports;
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
-use crate::worker::{Worker, maintain};
+use crate::worker::{Poll, Worker, maintain};
 use crate::{model, web};
 
 pub mod cli;
@@ -28,6 +30,11 @@ mod logging;
 mod toolchain;
 
 pub use instance::Instance;
+
+/// Time between looks into GitHub's log of webhook calls, where webhooks arrive by themselves.
+const USUAL_POLL: Duration = Duration::from_secs(300);
+/// The same, where nothing arrives by itself.
+const ONLY_POLL: Duration = Duration::from_secs(15);
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -109,6 +116,7 @@ impl App {
     /// # Errors
     /// When a role cannot start.
     pub async fn serve(self, roles: &[ServiceRole], ready: impl FnOnce(Option<SocketAddr>)) -> anyhow::Result<()> {
+        raise_open_files();
         let instance = Instance::claim(&self.config.server.state_dir).context("claim the state folder")?;
         let queue = Queue::new(
             self.store.clone(),
@@ -137,20 +145,25 @@ impl App {
             self.start_workers(&queue, &mut tasks).await?;
         }
         if roles.contains(&ServiceRole::Scheduler) {
-            let (store, state_dir, clock, stop) = (
-                self.store.clone(),
-                self.config.server.state_dir.clone(),
-                self.clock.clone(),
-                self.stop.clone(),
-            );
-            tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
+            self.start_scheduler(queue, &mut tasks);
         }
         ready(address);
-        self.stop.cancelled().await;
+        let has_roles = !tasks.is_empty();
+        let lost = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            ended = tasks.join_next(), if has_roles => ended,
+        };
+        self.stop.cancel();
         self.drain(&mut tasks).await;
         self.store.close().await;
         drop(instance);
-        Ok(())
+        match lost {
+            None => Ok(()),
+            // Half a service looks like a whole one; whoever supervises it starts it again.
+            Some(Ok(())) => bail!("a part of the service ended by itself; the log says why"),
+            Some(Err(error)) => Err(anyhow::Error::new(error).context("a part of the service broke down")),
+        }
     }
 
     /// Waits until every role has ended, at most as long as configured.
@@ -195,6 +208,45 @@ impl App {
         });
         tracing::info!(%address, "the receiver listens");
         Ok(address)
+    }
+
+    /// Recovery and tidying, and the look into GitHub's log of webhook calls.
+    fn start_scheduler(&self, queue: Queue, tasks: &mut tokio::task::JoinSet<()>) {
+        let (store, clock, stop) = (self.store.clone(), self.clock.clone(), self.stop.clone());
+        let state_dir = self.config.server.state_dir.clone();
+        tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
+        // Without a public address the log is the only way in.
+        let usual = if self.config.server.public_url.is_some() {
+            USUAL_POLL
+        } else {
+            ONLY_POLL
+        };
+        let every = self.config.github.poll_seconds.unwrap_or(usual);
+        let Ok(github) = self.github() else { return };
+        if every.is_zero() {
+            return;
+        }
+        let (config, store, clock, stop) = (
+            self.config.clone(),
+            self.store.clone(),
+            self.clock.clone(),
+            self.stop.clone(),
+        );
+        tasks.spawn(async move {
+            let Some(app) = who_are_we(&github, &stop).await else {
+                return;
+            };
+            let rules = Rules::new(&config.github, &config.queue, Some(app.slug));
+            Poll {
+                github,
+                store,
+                rules,
+                clock,
+                every,
+            }
+            .run(&stop)
+            .await;
+        });
     }
 
     /// The page that makes the App, while there is none. Its address is printed with a token.
@@ -264,10 +316,12 @@ impl App {
             };
             let mut slots = tokio::task::JoinSet::new();
             let (settler, until) = (worker.clone(), stop.clone());
-            slots.spawn(async move { settler.settle_ended(&until).await });
+            slots.spawn(async move { unbroken(&until, || settler.settle_ended(&until)).await });
+            let (greeter, until) = (worker.clone(), stop.clone());
+            slots.spawn(async move { unbroken(&until, || greeter.acknowledge_waiting(&until)).await });
             for _ in 0..workers {
                 let (worker, stop) = (worker.clone(), stop.clone());
-                slots.spawn(async move { worker.run(&stop).await });
+                slots.spawn(async move { unbroken(&stop, || worker.run(&stop)).await });
             }
             while slots.join_next().await.is_some() {}
         });
@@ -287,6 +341,7 @@ impl App {
     }
 }
 
+<<<<<<< HEAD
 /// What runs need; no database and no state folder is among it.
 fn open_ports(
     config: &Config,
@@ -319,6 +374,36 @@ fn complete_sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> Sand
     config
 }
 
+=======
+/// Thousands of connections may be open at once, and shells start programs with a low soft limit.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Runs work until `stop`, again after it panicked: one job that breaks us must not leave the
+/// service with one worker less. The job is recovered when its lease ends, and given up in time.
+async fn unbroken<F: Future<Output = ()>>(stop: &CancellationToken, work: impl Fn() -> F) {
+    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+        tracing::error!("a worker broke down and is started again; please report this");
+        tokio::select! {
+            () = tokio::time::sleep(AFTER_A_BREAKDOWN) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// Pause before a worker that broke down is started again.
+const AFTER_A_BREAKDOWN: Duration = Duration::from_secs(1);
+
+>>>>>>> main
 /// Credentials that the set-up page stored fill what the configuration leaves open.
 fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {
     if config.github.app_id.is_some() {
@@ -408,4 +493,21 @@ pub fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_breaks_down_is_started_again() {
+        let (stop, begun) = (CancellationToken::new(), AtomicU32::new(0));
+        unbroken(&stop, || async {
+            assert!(begun.fetch_add(1, Ordering::SeqCst) >= 2, "it breaks twice");
+        })
+        .await;
+        assert_eq!(begun.load(Ordering::SeqCst), 3);
+    }
 }

@@ -38,7 +38,7 @@ section! {
     pub struct DatabaseConfig "database" {
         /// `sqlite:PATH` or `postgres://…`; without it, `forgehand.sqlite` in the state folder.
         url: Option<Secret> = "",
-        /// Most connections of the pool (PostgreSQL) or readers (SQLite).
+        /// Most connections to PostgreSQL; SQLite has one.
         max_connections: u32 = "10",
     }
 }
@@ -70,6 +70,9 @@ section! {
         list_lag_seconds: Duration = "15",
         /// Least time between two writes of one installation, in seconds.
         write_interval_seconds: Duration = "1",
+        /// Time between looks into GitHub's log of webhook calls, where missed ones are found, in
+        /// seconds; 0 looks never. Without it 300, or 15 while `server.public_url` is not set.
+        poll_seconds: Option<Duration> = "",
     }
 }
 
@@ -257,10 +260,11 @@ impl Config {
             .collect()
     }
 
-    /// Every secret that is set, for the redactor.
+    /// Every secret that is set, for the redactor. The database's password is one by itself, as
+    /// it is written and as it is meant.
     pub fn secrets(&self) -> Vec<Secret> {
         let github = &self.github;
-        [
+        let mut secrets: Vec<Secret> = [
             &self.database.url,
             &github.private_key,
             &github.webhook_secret,
@@ -270,7 +274,19 @@ impl Config {
         .into_iter()
         .flatten()
         .cloned()
-        .collect()
+        .collect();
+        let address = self
+            .database
+            .url
+            .as_ref()
+            .and_then(|url| url::Url::parse(url.expose()).ok());
+        if let Some(written) = address.as_ref().and_then(url::Url::password) {
+            let pair = format!("p={}", written.replace('+', "%2B"));
+            let meant = url::form_urlencoded::parse(pair.as_bytes()).next();
+            secrets.push(Secret::new(written));
+            secrets.extend(meant.map(|(_, meant)| Secret::new(meant)));
+        }
+        secrets
     }
 
     /// The database address, with the default filled in.
@@ -297,6 +313,18 @@ impl Config {
             problems.push(
                 "queue.heartbeat_seconds: two heartbeats must fit into lease_seconds less margin_seconds".to_owned(),
             );
+        }
+        for (key, time) in [
+            ("github.call_timeout_seconds", self.github.call_timeout_seconds),
+            ("model.timeout_seconds", self.model.timeout_seconds),
+            ("model.idle_timeout_seconds", self.model.idle_timeout_seconds),
+            ("sandbox.command_timeout_seconds", self.sandbox.command_timeout_seconds),
+            ("queue.heartbeat_seconds", self.queue.heartbeat_seconds),
+            ("queue.poll_seconds", self.queue.poll_seconds),
+        ] {
+            if time.is_zero() {
+                problems.push(format!("{key}: more than 0 seconds"));
+            }
         }
         if self.queue.workers == 0 {
             problems.push(

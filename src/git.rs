@@ -19,6 +19,8 @@ mod file;
 mod import;
 mod local;
 mod mirror;
+#[cfg(target_os = "linux")]
+mod orphan;
 mod policy;
 mod push;
 mod remote;

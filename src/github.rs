@@ -15,6 +15,7 @@ use crate::secret::{Redactor, Secret};
 
 mod auth;
 mod client;
+mod deliveries;
 mod error;
 mod issues;
 mod page;
@@ -25,6 +26,7 @@ use auth::{AppKey, TokenCache, TokenScope};
 use client::{Api, Call, WriteTurns};
 
 pub(crate) use client::http_client;
+pub use deliveries::LoggedDelivery;
 pub use error::GitHubError;
 pub use payload::{
     Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, NewPull, Permission, Pull,

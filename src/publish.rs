@@ -20,13 +20,15 @@ mod marker;
 mod plan;
 mod settle;
 mod status;
+mod waiting;
 
 pub use body::Checks;
 pub use dispatch::{acknowledge, dispatch};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use settle::settle_ended;
-pub use status::{StatusView, render_status, update_status};
+pub use status::{Log, Shown, StatusView, render_status, update_status};
+pub use waiting::acknowledge_waiting;
 
 /// Everything publishing needs from outside. Cheap to clone.
 #[derive(Clone)]
@@ -79,13 +81,32 @@ impl Publisher {
         self.call_timeout * 2 + self.list_lag
     }
 
-    /// Text of ours or of a model as it may be posted: without secrets, mentions, images,
+    /// Text of ours or of a model as it may be posted: without secrets, links, mentions, images,
     /// commands, and within GitHub's length.
     pub fn safe(&self, text: &str) -> String {
-        let clean = crate::text::neutralise_markdown(&self.redactor.redact(text), &self.command);
-        crate::text::cap_chars(&clean, crate::text::MAX_COMMENT_CHARS)
+        self.safe_within(text, MAX_SAFE_CHARS)
+    }
+
+    /// The same for the first `max_chars` characters of a text. It is cut before it is made safe:
+    /// a cut afterwards could leave a block open.
+    pub fn safe_within(&self, text: &str, max_chars: usize) -> String {
+        let short = crate::text::cap_chars(&self.without_secrets(text), max_chars);
+        crate::text::neutralise_markdown(&short, &self.command)
+    }
+
+    /// Words for titles and commit messages, which are no Markdown.
+    fn plain(&self, text: &str, max_chars: usize) -> String {
+        crate::text::cap_chars(&crate::text::plain_words(&self.without_secrets(text)), max_chars)
+    }
+
+    /// What is invisible goes first: it could split a secret that shows whole.
+    fn without_secrets(&self, text: &str) -> String {
+        self.redactor.redact(&crate::text::visible(text))
     }
 }
+
+/// Longest text made safe at once: making it safe can lengthen it fivefold.
+const MAX_SAFE_CHARS: usize = crate::text::MAX_COMMENT_CHARS / 5;
 
 /// Name of the checkpoint that holds the bundle of a change.
 pub const BUNDLE: &str = "bundle";

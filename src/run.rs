@@ -124,6 +124,8 @@ pub struct Finished {
     pub verdict: Verdict,
 }
 
+/// Largest change: it is kept in the database until it is published, which takes 64 MiB.
+const MAX_CHANGE_BYTES: u64 = 60 * 1024 * 1024;
 /// Most bytes of a diff that is kept for people.
 const MAX_DIFF_BYTES: usize = 200 * 1024;
 
@@ -168,11 +170,19 @@ struct Desk<'a> {
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let resumed = earlier.conversation.is_some() && earlier.base_checks.len() == work.brief.checks.len();
-        if resumed {
+        let worked_in = earlier
+            .conversation
+            .as_ref()
+            .is_some_and(|earlier| !earlier.messages.is_empty());
+        let known = work
+            .brief
+            .checks
+            .iter()
+            .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
+        if worked_in && known {
             verdict.base = earlier.base_checks;
         } else {
-            let prepare = self.prepare(&work, earlier.conversation.is_some());
+            let prepare = self.prepare(&work, worked_in);
             let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
             verdict.base = base;
             work.brief.notes.extend(notes);
@@ -209,6 +219,7 @@ impl Desk<'_> {
                 None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
+            verdict.head.clear(); // what an earlier change of this run came to
             record_solved(self.recorder, &solution, change.as_ref()).await?;
             let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
             if let (Some(change), true) = (&change, done) {
@@ -254,7 +265,7 @@ impl Desk<'_> {
             max_output_tokens: self.ports.max_output_tokens,
             tools: &Toolbox::standard(),
             recorder: self.recorder,
-            budget: budget(self.ports, &work.repo_config),
+            budget: budget(&self.ports.budget, &work.repo_config),
             cancel: self.cancel,
             resume,
         };
@@ -277,9 +288,14 @@ impl Desk<'_> {
         let Some(bundle) = self.sandbox.export(&work.base, &CancellationToken::new()).await? else {
             return Ok((None, Vec::new()));
         };
-        let into = self.folder.import().map_err(local_failure)?;
+        let folder = self.folder.clone();
+        let emptied = tokio::task::spawn_blocking(move || folder.import()).await;
+        let into = emptied
+            .map_err(|error| JobError::Retry(error.to_string()))?
+            .map_err(local_failure)?;
         let policy = TreePolicy {
             protected: work.repo_config.protected_paths.clone(),
+            max_bundle_bytes: MAX_CHANGE_BYTES,
             ..TreePolicy::default()
         };
         let git = &self.ports.git;
@@ -349,20 +365,21 @@ async fn record_solved(
 }
 
 /// Limits of this run: the server's, lowered by the repository's own.
-fn budget(ports: &Ports, repo: &RepoConfig) -> agent::Budget {
+fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
     let minutes = repo
         .max_minutes
-        .map_or(ports.budget.max_minutes, |own| own.min(ports.budget.max_minutes));
-    let server_cost = ports.budget.max_cost_usd;
+        .map_or(server.max_minutes, |own| own.min(server.max_minutes));
+    let server_cost = server.max_cost_usd;
+    // Nothing is no limit: the repository may lower the server's limit, not take it off.
     let max_cost_usd = match repo.max_cost_usd {
-        Some(own) if server_cost == 0.0 || own < server_cost => own,
+        Some(own) if own > 0.0 && (server_cost == 0.0 || own < server_cost) => own,
         _ => server_cost,
     };
     agent::Budget {
-        max_turns: ports.budget.max_turns,
-        max_tokens: ports.budget.max_tokens,
+        max_turns: server.max_turns,
+        max_tokens: server.max_tokens,
         max_cost_usd,
-        max_time: Duration::from_secs(minutes * 60),
+        max_time: Duration::from_secs(minutes.saturating_mul(60)),
     }
 }
 
@@ -440,4 +457,35 @@ pub async fn stage<T, E: From<StoreError>>(
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     recorder.record(RunEvent::StageFinished { stage, took_ms }).await?;
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_lowers_limits_and_never_lifts_them() {
+        let server = BudgetConfig::default();
+        let unlimited = BudgetConfig {
+            max_cost_usd: 0.0,
+            ..server.clone()
+        };
+        for (server, own, expected) in [
+            (&server, None, 5.0),
+            (&server, Some(2.0), 2.0),
+            (&server, Some(50.0), 5.0),
+            (&server, Some(0.0), 5.0),
+            (&unlimited, Some(2.0), 2.0),
+            (&unlimited, Some(0.0), 0.0),
+        ] {
+            let repo = RepoConfig {
+                max_cost_usd: own,
+                max_minutes: Some(u64::MAX),
+                ..RepoConfig::default()
+            };
+            let limits = budget(server, &repo);
+            assert_eq!(limits.max_cost_usd, expected, "{own:?}");
+            assert_eq!(limits.max_time, Duration::from_secs(3_600));
+        }
+    }
 }

@@ -102,6 +102,9 @@ const MARK: &str = "[redacted]";
 /// Live secrets shorter than this are not searched for: they would hit ordinary words.
 const MIN_SECRET_BYTES: usize = 8;
 
+/// Shorter lines of a secret could be part of anything.
+const MIN_LINE_BYTES: usize = 24;
+
 /// At most this many passing secrets are remembered; the oldest (expired tokens) are forgotten.
 const MAX_PASSING: usize = 512;
 
@@ -115,9 +118,14 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Adds a secret that lasts, with its base64, hex, URL-encoded and reversed forms.
+    /// Adds a secret that lasts, with its base64, hex, URL-encoded and reversed forms. Of one with
+    /// several lines, such as a key, each line is a secret.
     pub fn add(&self, secret: &Secret) {
         remember(&self.lasting, secret, usize::MAX);
+        let lines = secret.expose().lines().map(str::trim);
+        for line in lines.filter(|line| line.len() >= MIN_LINE_BYTES && !line.starts_with("-----")) {
+            remember(&self.lasting, &Secret::new(line), usize::MAX);
+        }
     }
 
     /// Adds a token that ends by itself; after some hundred more it is forgotten.
@@ -204,6 +212,16 @@ mod tests {
             assert!(redactor.finds_live(&text), "{form}");
             assert!(!redactor.redact(&text).contains(form), "{form}");
         }
+    }
+
+    #[test]
+    fn r04_a_line_of_a_key_is_a_secret() {
+        let redactor = Redactor::default();
+        let line = "MIIEpAIBAAKCAQEA0123456789abcdef";
+        redactor.add(&Secret::new(format!(
+            "-----BEGIN PRIVATE KEY-----\n{line}\nQQ==\n-----END PRIVATE KEY-----\n"
+        )));
+        assert_eq!(redactor.redact(&format!("x {line} y QQ==")), "x [redacted] y QQ==");
     }
 
     #[test]

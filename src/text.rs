@@ -3,6 +3,10 @@
 
 use std::fmt::Write as _;
 
+mod markdown;
+
+pub use markdown::{code_span, neutralise_markdown, plain_words, visible};
+
 /// GitHub refuses bodies over 65,536 characters; stay well under it.
 pub const MAX_COMMENT_CHARS: usize = 60_000;
 
@@ -152,72 +156,6 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// Markdown from a model or a stranger, safe to post under the bot's name: no HTML comments, no
-/// images, no mentions, no closing keywords, no line that is a command, nothing invisible.
-/// `command_token` is the word our own commands begin with.
-pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
-    let visible: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    let no_comments = strip_between(&visible, "<!--", "-->");
-    let mut out = String::with_capacity(no_comments.len());
-    for line in no_comments.lines() {
-        let trimmed = line.trim_start();
-        let first = trimmed.split_whitespace().next().unwrap_or_default();
-        if first.eq_ignore_ascii_case(command_token) {
-            let _ = write!(out, "`{}`{}", first, &trimmed[first.len()..]);
-        } else {
-            out.push_str(&neutralise_line(line));
-        }
-        out.push('\n');
-    }
-    if !text.ends_with('\n') {
-        out.pop();
-    }
-    out
-}
-
-fn neutralise_line(line: &str) -> String {
-    use regex::{Captures, Regex};
-    use std::sync::LazyLock;
-    static RISKY: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)(?P<code>`[^`]*`)",
-            r"|(?P<image>!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?)",
-            r"|(?P<html></?(?:img|picture|source|iframe|script|style|svg|video|audio|object|embed|form|input|meta|link|base)\b[^>]*>?)",
-            r"|(?P<keyword>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:[\w.-]+/[\w.-]+)?#\d+)",
-            r"|(?P<mention>\B@[A-Za-z0-9][A-Za-z0-9-]*(?:/[A-Za-z0-9_.-]+)?)",
-        ))
-        .expect("the pattern is valid")
-    });
-    RISKY
-        .replace_all(line, |found: &Captures<'_>| {
-            let whole = &found[0];
-            if found.name("code").is_some() {
-                whole.to_owned()
-            } else if found.name("image").is_some() {
-                "[image left out]".to_owned()
-            } else if found.name("html").is_some() {
-                whole.replace('<', "&lt;")
-            } else {
-                format!("`{whole}`")
-            }
-        })
-        .into_owned()
-}
-
-fn strip_between(text: &str, open: &str, close: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(open) {
-        out.push_str(&rest[..start]);
-        match rest[start..].find(close) {
-            Some(end) => rest = &rest[start + end + close.len()..],
-            None => return out,
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
 /// A fence of backticks longer than any run of backticks in `content`.
 pub fn code_fence(content: &str) -> String {
     let mut longest = 0;
@@ -290,23 +228,6 @@ mod tests {
             "20%\nred ok\n"
         );
         assert_eq!(plain_output("a\rb"), "b");
-    }
-
-    #[track_caller]
-    fn check_markdown(text: &str, expected: &str) {
-        assert_eq!(neutralise_markdown(text, "/agent"), expected);
-    }
-
-    #[test]
-    fn posted_markdown_cannot_ping_close_or_trigger() {
-        check_markdown("hello @octo/team and a@b.c", "hello `@octo/team` and a@b.c");
-        check_markdown("Fixes #99, closes other/repo#1", "`Fixes #99`, `closes other/repo#1`");
-        check_markdown("![x](https://evil/?d=1)", "[image left out]");
-        check_markdown("a <!-- hidden --> b", "a  b");
-        check_markdown("/agent fix", "`/agent` fix");
-        check_markdown("<img src=x>", "&lt;img src=x>");
-        check_markdown("in `@code` stays", "in `@code` stays");
-        check_markdown("zero\u{200b}width", "zerowidth");
     }
 
     #[test]

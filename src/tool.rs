@@ -93,6 +93,11 @@ pub enum ToolError {
 pub trait Tool: Send + Sync {
     /// Name, description and schema of arguments.
     fn spec(&self) -> ToolSpec;
+    /// Whether the same call twice leaves the same as once, so that a call whose end nobody saw
+    /// may be made again.
+    fn may_repeat(&self) -> bool {
+        false
+    }
     /// Runs it with arguments that are valid JSON and nothing more.
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError>;
 }
@@ -148,6 +153,14 @@ impl Toolbox {
             Some((_, tool)) => tool.call(context, arguments).await,
             None => Err(ToolError::BadCall(self.unknown(&call.name))),
         }
+    }
+
+    /// Whether a call may be made again when nobody knows how far it came. A call that is wrong
+    /// does nothing.
+    pub fn may_repeat(&self, call: &ToolCall) -> bool {
+        let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
+        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
+        found.is_none_or(|(_, tool)| tool.may_repeat())
     }
 
     fn unknown(&self, name: &str) -> String {

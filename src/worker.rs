@@ -2,29 +2,43 @@
 //! Every way a job can end is decided here, once. Called by `app`. Never lets two things write for
 //! one job at a time.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, Authority};
 use crate::effect::{EffectBody, NewEffect};
+use crate::event::{RunEvent, Stage};
 use crate::github::{Access, GitHub};
-use crate::ids::RunId;
-use crate::job::{JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
+use crate::ids::{JobId, RunId};
+use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
 use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
-use crate::run::Ports;
-use crate::store::StoreError;
+use crate::run::{self, Ports};
+use crate::store::{JobFilter, StoreError};
+use crate::workspace::remove_all;
 
 mod control;
 mod fix;
 mod heartbeat;
 mod maintenance;
+mod poll;
 
 pub use maintenance::maintain;
+pub use poll::Poll;
+
+/// Least pause between two looks for requests that wait.
+const MIN_ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(500);
+/// A request that no worker took within this time is acknowledged by itself.
+const UNTOUCHED_FOR: TimeDelta = TimeDelta::milliseconds(400);
+/// Most waiting requests that are acknowledged at one look.
+const MAX_ACKNOWLEDGED: u32 = 50;
 
 /// Everything a worker needs. Cheap to clone.
 #[derive(Clone)]
@@ -49,6 +63,8 @@ struct InHand<'a> {
     cancelled_by_person: Arc<AtomicBool>,
     /// The job is over or handed back: there is no lease to keep alive any more.
     released: Arc<AtomicBool>,
+    /// The work is stored and being published: nothing may take its place any more.
+    publishing: AtomicBool,
 }
 
 impl Worker {
@@ -88,6 +104,47 @@ impl Worker {
         }
     }
 
+    /// Tells people whose request has to wait for another job that it was seen.
+    pub async fn acknowledge_waiting(&self, stop: &CancellationToken) {
+        let mut seen: HashSet<JobId> = HashSet::new();
+        let pause = self.queue.config().poll_seconds.max(MIN_ACKNOWLEDGE_PAUSE);
+        while !stop.is_cancelled() {
+            match self.waiting_jobs().await {
+                Ok(waiting) => {
+                    seen.retain(|id| waiting.iter().any(|job| job.id == *id));
+                    for job in waiting {
+                        if seen.insert(job.id.clone())
+                            && let Err(error) = publish::acknowledge_waiting(&self.publisher, &job).await
+                        {
+                            tracing::info!(job.id = %job.id, ?error, "a waiting request was not acknowledged");
+                        }
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "waiting jobs could not be looked for"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Jobs that were queued a while ago and that no worker has touched yet.
+    async fn waiting_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        let filter = JobFilter {
+            states: vec![JobState::Queued],
+            limit: MAX_ACKNOWLEDGED,
+            ..JobFilter::default()
+        };
+        let mut tx = self.publisher.store.begin().await?;
+        let queued = tx.jobs(&filter).await?;
+        let before = self.ports.clock.now() - UNTOUCHED_FOR;
+        Ok(queued
+            .into_iter()
+            .filter(|job| job.attempt == 0 && job.round == 0 && job.created_at < before)
+            .collect())
+    }
+
     async fn work_on(&self, leased: LeasedJob, drain: &CancellationToken) {
         let job = &leased.job;
         let span = tracing::info_span!("job", job.id = %job.id, repo = %job.repo, subject = %job.subject, fence = leased.lease.fence);
@@ -104,6 +161,7 @@ impl Worker {
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
             released: Arc::default(),
+            publishing: AtomicBool::new(leased.resumes_publishing),
             leased: &leased,
         };
         let work = async {
@@ -136,7 +194,8 @@ impl Worker {
             leased.job.repo.clone(),
             Access::Read,
         );
-        match authority::authorize(&leased.job, &client).await? {
+        let asking = authority::authorize(&leased.job, &client);
+        match run::stage(&in_hand.recorder, Stage::Authorize, asking).await? {
             Authority::Denied(why) => return self.deny(in_hand, why).await,
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
         }
@@ -152,7 +211,6 @@ impl Worker {
     }
 
     async fn note_authority(&self, in_hand: &InHand<'_>, role: String) -> Result<(), JobError> {
-        use crate::event::RunEvent;
         let job = &in_hand.leased.job;
         let run = RunId::new(self.ports.clock.now());
         in_hand
@@ -204,6 +262,7 @@ impl Worker {
         self.queue
             .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;
+        in_hand.publishing.store(true, Ordering::SeqCst);
         let mut leased = in_hand.leased.clone();
         leased.job.state = JobState::Publishing;
         leased.job.outcome = Some(planned.outcome);
@@ -218,7 +277,16 @@ impl Worker {
         self.queue.finish(&leased.lease, &outcome).await?;
         tracing::info!(outcome = ?outcome, "job finished");
         metrics::counter!("forgehand_jobs_finished_total").increment(1);
+        self.remove_folders(&leased.job).await;
         Ok(())
+    }
+
+    async fn remove_folders(&self, job: &Job) {
+        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
+        match tokio::task::spawn_blocking(move || remove_all(&state_dir, &id)).await {
+            Ok(Ok(())) => {}
+            other => tracing::info!(?other, "the folders of the job stay; maintenance will remove them"),
+        }
     }
 
     /// What happens to a job whose attempt did not end it.
@@ -230,14 +298,14 @@ impl Worker {
                 tracing::warn!("the lease was lost; another worker goes on");
                 Ok(())
             }
+            Err(JobError::Snooze(until, reason)) => {
+                tracing::info!(%until, reason, "job put off");
+                self.queue.snooze(lease, until, &reason).await
+            }
             Err(_) if drain.is_cancelled() => {
                 self.queue
                     .snooze(lease, self.ports.clock.now(), "the service was stopped")
                     .await
-            }
-            Err(JobError::Snooze(until, reason)) => {
-                tracing::info!(%until, reason, "job put off");
-                self.queue.snooze(lease, until, &reason).await
             }
             Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
             Err(JobError::End(outcome)) => self.end_or_bury(in_hand, outcome).await,
@@ -256,7 +324,8 @@ impl Worker {
 
     async fn retry_or_give_up(&self, in_hand: &InHand<'_>, reason: String) -> Result<(), StoreError> {
         let job = &in_hand.leased.job;
-        if job.attempt < job.max_attempts || in_hand.leased.resumes_publishing {
+        // Publishing has a count of its own, which the database keeps.
+        if job.attempt < job.max_attempts || in_hand.publishing.load(Ordering::SeqCst) {
             tracing::info!(reason, attempt = job.attempt, "attempt failed; another follows");
             return self
                 .queue
@@ -281,6 +350,10 @@ impl Worker {
             }
             other => format!("{other:?}"),
         };
+        if in_hand.publishing.load(Ordering::SeqCst) {
+            // How it ends stands in the database already, and that did not work out.
+            return self.queue.bury(lease, &reason).await;
+        }
         match self.end(in_hand, outcome).await {
             Ok(()) | Err(JobError::LeaseLost) => Ok(()),
             Err(JobError::Snooze(until, why)) => self.queue.snooze(lease, until, &why).await,

@@ -7,4 +7,4 @@ mod folder;
 mod remove;
 
 pub use detect::{Commands, detect_commands};
-pub use folder::{RunFolder, Swept, mirror_path, sweep};
+pub use folder::{RunFolder, jobs_with_folders, mirror_path, publish_path, remove_all};

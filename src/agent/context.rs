@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use crate::model::{Message, Role};
+use crate::model::{Message, Role, ToolCall};
 
 /// What a tool call is answered with whose run was interrupted.
-const INTERRUPTED: &str = "[interrupted: the run was stopped before this call ended. The workspace may already hold its effect; look before you repeat it.]";
+pub(super) const INTERRUPTED: &str = "[interrupted: the run was stopped before this call ended. The workspace may already hold its effect; look before you repeat it.]";
 
 /// Outputs up to this size are not worth dropping.
 const SMALL_BYTES: usize = 1_024;
@@ -15,36 +15,32 @@ const SMALL_BYTES: usize = 1_024;
 const KEPT_OUTPUTS: usize = 4;
 
 /// Gives every tool call of a stored conversation exactly one output, right behind it, and drops
-/// outputs that no call asked for.
-pub(super) fn mend(messages: Vec<Message>) -> Vec<Message> {
+/// outputs that no call asked for. Calls of the last reply that have no output yet are returned:
+/// the caller gives them theirs.
+pub(super) fn mend(messages: Vec<Message>) -> (Vec<Message>, Vec<ToolCall>) {
     let mut mended: Vec<Message> = Vec::with_capacity(messages.len());
-    let mut open: Vec<String> = Vec::new();
+    let mut open: Vec<ToolCall> = Vec::new();
     for message in messages {
         if message.role == Role::Tool {
             let answered = message.tool_call_id.as_ref();
-            if let Some(at) = open.iter().position(|id| Some(id) == answered) {
+            if let Some(at) = open.iter().position(|call| Some(&call.id) == answered) {
                 open.remove(at);
                 mended.push(message);
             }
             continue;
         }
-        close(&mut mended, &mut open);
+        mended.extend(open.drain(..).map(|call| Message::tool(call.id, INTERRUPTED)));
         let mut seen = HashSet::new();
         open.extend(
             message
                 .tool_calls
                 .iter()
-                .map(|call| call.id.clone())
-                .filter(|id| seen.insert(id.clone())),
+                .filter(|call| seen.insert(call.id.clone()))
+                .cloned(),
         );
         mended.push(message);
     }
-    close(&mut mended, &mut open);
-    mended
-}
-
-fn close(mended: &mut Vec<Message>, open: &mut Vec<String>) {
-    mended.extend(open.drain(..).map(|id| Message::tool(id, INTERRUPTED)));
+    (mended, open)
 }
 
 /// Drops bulky old tool outputs; their calls and a note stay. `None`: there was nothing to drop,
@@ -70,7 +66,6 @@ pub(super) fn shed(messages: &mut [Message]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ToolCall;
 
     fn calls(ids: &[&str]) -> Message {
         Message {
@@ -101,21 +96,29 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(messages: Vec<Message>, expected: &str) {
-        assert_eq!(shape(&mend(messages)), expected);
+    fn check(messages: Vec<Message>, expected: &str, open: &[&str]) {
+        let (mended, left) = mend(messages);
+        assert_eq!(shape(&mended), expected);
+        let left: Vec<&str> = left.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(left, open);
     }
 
     #[test]
     fn l17_every_call_gets_its_output_after_an_interruption() {
         let user = || Message::user("x");
-        check(vec![user(), calls(&["a", "b"])], "U A2 a! b!");
-        check(vec![user(), calls(&["a", "b"]), Message::tool("a", "x")], "U A2 a b!");
-        check(vec![user(), calls(&["a"]), user()], "U A1 a! U");
+        check(vec![user(), calls(&["a", "b"])], "U A2", &["a", "b"]);
+        check(
+            vec![user(), calls(&["a", "b"]), Message::tool("a", "x")],
+            "U A2 a",
+            &["b"],
+        );
+        check(vec![user(), calls(&["a"]), user()], "U A1 a! U", &[]);
         check(
             vec![user(), calls(&["a"]), Message::tool("a", "x"), Message::tool("a", "y")],
             "U A1 a",
+            &[],
         );
-        check(vec![user(), Message::tool("z", "x"), calls(&[])], "U A0");
+        check(vec![user(), Message::tool("z", "x"), calls(&[])], "U A0", &[]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) struct Progress<'a> {
     /// Cancelled when the run is stopped or its time is over.
     stop: &'a CancellationToken,
     messages: Vec<Message>,
+    /// Calls of the last reply of an earlier attempt that have no output yet.
+    unanswered: Vec<ToolCall>,
     meter: Meter,
     watch: Watch,
     specs: Vec<ToolSpec>,
@@ -61,6 +63,7 @@ impl<'a> Progress<'a> {
             task,
             stop,
             messages: Vec::new(),
+            unanswered: Vec::new(),
             meter,
             watch: Watch::default(),
             specs: task.tools.specs(),
@@ -96,9 +99,9 @@ impl<'a> Progress<'a> {
     }
 
     fn take_up(&mut self, earlier: &Checkpoint) {
-        self.messages = context::mend(earlier.messages.clone());
+        (self.messages, self.unanswered) = context::mend(earlier.messages.clone());
         let last = self.messages.last().map(|message| message.role);
-        if last == Some(Role::Assistant) {
+        if last == Some(Role::Assistant) && self.unanswered.is_empty() {
             self.remark("The run was interrupted here and goes on now.");
         }
     }
@@ -213,21 +216,7 @@ impl<'a> Progress<'a> {
 
     /// Runs the calls of a reply in order. Every call gets one output, whatever happens.
     pub(super) async fn run_calls(&mut self, reply: &ChatReply) -> Result<Option<Stop>, SolveError> {
-        let mut end: Option<Stop> = None;
-        let (mut right, mut failed) = (0, 0);
-        for call in reply.tool_calls.iter().take(MAX_CALLS) {
-            let called_at = Instant::now();
-            let ran = match &end {
-                Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
-                None => self.run_call(call, failed).await?,
-            };
-            right += usize::from(ran.was_right);
-            failed += usize::from(!ran.ok);
-            end = end.or(ran.end);
-            self.push_output(call, ran.output, ran.ok, called_at).await?;
-        }
-        let stuck = self.watch.see_turn(right).map(Stop::Stuck);
-        let end = end.or(stuck);
+        let end = self.run_each(&reply.tool_calls, false).await?;
         if end.is_none() && reply.finish == FinishReason::Length {
             self.remark(CUT);
         }
@@ -237,6 +226,43 @@ impl<'a> Progress<'a> {
             ));
         }
         Ok(end)
+    }
+
+    /// Runs what an interruption left of the last reply, so that the model need not be asked for
+    /// it again. Only the first of these calls can have begun.
+    pub(super) async fn run_unanswered(&mut self) -> Result<Option<Stop>, SolveError> {
+        let calls = std::mem::take(&mut self.unanswered);
+        if calls.is_empty() {
+            return Ok(None);
+        }
+        let end = self.run_each(&calls, true).await?;
+        self.checkpoint().await?;
+        Ok(end)
+    }
+
+    async fn run_each(&mut self, calls: &[ToolCall], interrupted: bool) -> Result<Option<Stop>, SolveError> {
+        let mut end: Option<Stop> = None;
+        let (mut right, mut failed) = (0, 0);
+        for (at, call) in calls.iter().take(MAX_CALLS).enumerate() {
+            if at > 0 {
+                // What the call before did is in the workspace; its output must not get lost.
+                self.checkpoint().await?;
+            }
+            let called_at = Instant::now();
+            let ran = match &end {
+                Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
+                None if interrupted && at == 0 && !self.task.tools.may_repeat(call) => Ran {
+                    ok: false,
+                    ..Ran::well(context::INTERRUPTED.to_owned())
+                },
+                None => self.run_call(call, failed).await?,
+            };
+            right += usize::from(ran.was_right);
+            failed += usize::from(!ran.ok);
+            end = end.or(ran.end);
+            self.push_output(call, ran.output, ran.ok, called_at).await?;
+        }
+        Ok(end.or(self.watch.see_turn(right).map(Stop::Stuck)))
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {

@@ -32,7 +32,9 @@ fn count_in_words(problems: usize) -> String {
 const ENV_PREFIX: &str = "FORGEHAND_";
 
 /// Environment names with the prefix that are not configuration keys.
-const NOT_KEYS: [&str; 2] = ["FORGEHAND_CONFIG", "FORGEHAND_TEST_POSTGRES"];
+const NOT_KEYS: [&str; 1] = ["FORGEHAND_CONFIG"];
+/// What tests are told by the environment.
+const TEST_PREFIX: &str = "FORGEHAND_TEST_";
 
 /// Reads and checks the configuration.
 ///
@@ -123,7 +125,7 @@ impl Reader {
         let Some(rest) = name.strip_prefix(ENV_PREFIX) else {
             return;
         };
-        if NOT_KEYS.contains(&name) {
+        if NOT_KEYS.contains(&name) || name.starts_with(TEST_PREFIX) {
             return;
         }
         match rest.split_once("__") {
@@ -278,6 +280,34 @@ mod tests {
             assert!(problems.contains(part), "{part} in {problems}");
         }
         assert!(!problems.contains("short"), "a secret is not repeated: {problems}");
+    }
+
+    #[test]
+    fn times_that_stop_or_spin_the_service_are_refused() {
+        for (name, value, part) in [
+            ("FORGEHAND_GITHUB__CALL_TIMEOUT_SECONDS", "1e19", "longer than a year"),
+            (
+                "FORGEHAND_GITHUB__CALL_TIMEOUT_SECONDS",
+                "0",
+                "github.call_timeout_seconds",
+            ),
+            ("FORGEHAND_QUEUE__POLL_SECONDS", "0", "queue.poll_seconds"),
+            ("FORGEHAND_QUEUE__HEARTBEAT_SECONDS", "0", "queue.heartbeat_seconds"),
+        ] {
+            let problems = with_env(&[(name, value)]).unwrap_err().to_string();
+            assert!(problems.contains(part), "{part} in {problems}");
+        }
+        assert!(with_env(&[("FORGEHAND_TEST_ANYTHING", "1")]).is_ok());
+    }
+
+    #[test]
+    fn the_password_of_the_database_is_a_secret_by_itself() {
+        let address = "postgres://forgehand:pass%2Fword1@database/forgehand";
+        let config = with_env(&[("FORGEHAND_DATABASE__URL", address)]).unwrap();
+        let secrets = config.secrets();
+        for secret in ["pass%2Fword1", "pass/word1", address] {
+            assert!(secrets.iter().any(|known| known.expose() == secret), "{secret}");
+        }
     }
 
     #[test]

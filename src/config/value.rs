@@ -86,12 +86,18 @@ impl ConfigValue for f64 {
     }
 }
 
+/// No time that is waited for is longer; added to a point in time, much longer ones overflow.
+const LONGEST_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
+
 /// Seconds, whole or with a fraction.
 impl ConfigValue for Duration {
     const KIND: &'static str = "seconds";
     fn from_toml(value: &Value) -> Result<Self, String> {
         let seconds = f64::from_toml(value)
             .map_err(|_| format!("a number of seconds is expected, found {}", value.type_str()))?;
+        if seconds > LONGEST_SECONDS {
+            return Err(format!("{seconds} seconds are longer than a year"));
+        }
         Duration::try_from_secs_f64(seconds).map_err(|_| format!("{seconds} is not a length of time"))
     }
     fn show(&self) -> String {

@@ -283,6 +283,8 @@ impl<'a> Call<'a> {
             command.arg(option);
         }
         command.args(&self.arguments);
+        #[cfg(target_os = "linux")]
+        super::orphan::die_with_us(&mut command);
         command
     }
 

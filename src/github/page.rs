@@ -48,7 +48,7 @@ impl RepoClient {
 }
 
 /// The address in `Link: <…>; rel="next"`.
-fn next_link(headers: &HeaderMap) -> Option<Url> {
+pub(super) fn next_link(headers: &HeaderMap) -> Option<Url> {
     headers
         .get_all(LINK)
         .iter()

@@ -122,6 +122,8 @@ pub struct ReviewComment {
     pub user: Option<Account>,
     /// When it was written.
     pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
 }
 
 /// A reference to an App.

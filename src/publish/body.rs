@@ -21,6 +21,8 @@ pub struct Words<'a> {
     pub risks: &'a str,
     /// Markdown.
     pub not_done: &'a str,
+    /// What the program has to say first; safe already.
+    pub notice: Option<&'a str>,
 }
 
 /// The checks on both sides.
@@ -35,16 +37,12 @@ pub struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// Commands that passed before and do not pass after.
+    /// Commands that do not pass after the change and are not known to have failed before it.
     pub fn regressions(&self) -> Vec<String> {
         let failing = self.head.iter().filter(|check| !check.passed());
         failing
-            .filter(|check| {
-                self.base
-                    .iter()
-                    .any(|base| base.command == check.command && base.passed())
-            })
-            .map(|check| format!("`{}`", check.command))
+            .filter(|check| self.of(Side::Base, &check.command).is_none_or(|before| before.passed()))
+            .map(|check| code(&check.command))
             .collect()
     }
 
@@ -61,22 +59,30 @@ impl Checks<'_> {
 const MAX_TITLE_CHARS: usize = 72;
 /// Longest part of a status comment that tells of new commits; the rest of it needs room too.
 const MAX_DETAILS_CHARS: usize = 50_000;
-/// Most files listed by name.
+/// Most characters of the agent's summary, and of its other words. With the limits below, the
+/// sections fit into a body even when every character has to be written out.
+const MAX_SUMMARY_CHARS: usize = 3_000;
+const MAX_WORDS_CHARS: usize = 1_500;
+/// Most characters of a commit message below its title.
+const MAX_MESSAGE_CHARS: usize = 8_000;
+/// Most files listed by name, and most remarks of the program on them.
 const MAX_LISTED_FILES: usize = 30;
+const MAX_REMARKS: usize = 20;
+/// Most characters of one path or command.
+const MAX_CODE_CHARS: usize = 160;
+/// Title of a change whose agent found no words that can stand in one.
+const UNTITLED: &str = "Change made by the agent";
 
 /// One line without markup, controls or words that steer other tools.
 pub(super) fn title(publisher: &Publisher, title: &str) -> String {
-    let line = title
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty())
-        .unwrap_or("Change made by the agent");
-    let clean = publisher
-        .safe(line)
-        .replace("[skip ci]", "")
-        .replace("[ci skip]", "")
-        .replace('`', "'");
-    text::cap_chars(clean.trim(), MAX_TITLE_CHARS)
+    let clean = publisher.plain(title, MAX_MESSAGE_CHARS).replace('`', "'");
+    let line = clean.lines().map(str::trim).find(|line| !line.is_empty());
+    text::cap_chars(line.unwrap_or(UNTITLED), MAX_TITLE_CHARS)
+}
+
+/// A commit message: the title in a line of its own, then words of the agent or the program.
+pub(super) fn message(publisher: &Publisher, title: &str, words: &str) -> String {
+    format!("{title}\n\n{}\n", publisher.plain(words, MAX_MESSAGE_CHARS).trim())
 }
 
 /// The body of a pull request.
@@ -89,6 +95,9 @@ pub(super) fn pull(
     footer: &str,
 ) -> String {
     let mut body = format!("Fixes #{issue}\n");
+    if let Some(notice) = words.notice {
+        let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
+    }
     sections(publisher, &mut body, import, words, checks);
     body.push_str(footer);
     text::cap_chars(&body, text::MAX_COMMENT_CHARS)
@@ -96,17 +105,25 @@ pub(super) fn pull(
 
 /// What the status comment says of new commits on an existing pull request.
 pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_>, checks: &Checks<'_>) -> String {
-    let mut body = format!("**{}**\n", title(publisher, words.title));
+    let mut body = format!(
+        "**{}**\n",
+        publisher.safe_within(&title(publisher, words.title), MAX_TITLE_CHARS)
+    );
+    if let Some(notice) = words.notice {
+        let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
+    }
     sections(publisher, &mut body, import, words, checks);
     text::cap_chars(&body, MAX_DETAILS_CHARS)
 }
 
 fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &Words<'_>, checks: &Checks<'_>) {
-    section(body, "Summary", &publisher.safe(words.summary));
+    let safe = |text: &str| publisher.safe_within(text, MAX_WORDS_CHARS);
+    let summary = publisher.safe_within(words.summary, MAX_SUMMARY_CHARS);
+    section(body, "Summary", &summary);
     section(body, "Changes", &changes(&import.changes));
     section(body, "Verification", &verification(checks));
-    section(body, "Risks", &risks(publisher, words.risks, &import.changes));
-    section(body, "Not done", &or_nothing(publisher.safe(words.not_done)));
+    section(body, "Risks", &risks(&safe(words.risks), &import.changes));
+    section(body, "Not done", &or_nothing(safe(words.not_done)));
 }
 
 fn section(body: &mut String, heading: &str, content: &str) {
@@ -134,12 +151,17 @@ fn changes(changes: &[Change]) -> String {
         } else {
             format!("+{} −{}", change.lines.0, change.lines.1)
         };
-        let _ = writeln!(list, "- `{}` {what} ({size})", change.path.replace('`', "'"));
+        let _ = writeln!(list, "- {} {what} ({size})", code(&change.path));
     }
     if changes.len() > MAX_LISTED_FILES {
         let _ = writeln!(list, "- and {} more files", changes.len() - MAX_LISTED_FILES);
     }
     list
+}
+
+/// A path or command as code that fits into a line and a cell.
+fn code(text: &str) -> String {
+    text::code_span(&text::cap_chars(text, MAX_CODE_CHARS))
 }
 
 /// The table of commands with exit codes on both sides.
@@ -154,11 +176,13 @@ fn verification(checks: &Checks<'_>) -> String {
                 .of(side, command)
                 .map_or_else(|| "not run".to_owned(), result_cell)
         };
-        let shown = text::cap_chars(command, 200)
-            .replace('|', "\\|")
-            .replace('`', "'")
-            .replace('\n', " ");
-        let _ = writeln!(table, "| `{shown}` | {} | {} |", cell(Side::Base), cell(Side::Head));
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} |",
+            code(command),
+            cell(Side::Base),
+            cell(Side::Head)
+        );
     }
     table.push_str(
         "\nExit codes as the program saw them: before on the base commit, after on a fresh checkout of this change.\n",
@@ -172,8 +196,8 @@ fn verification(checks: &Checks<'_>) -> String {
         {
             let _ = writeln!(
                 table,
-                "\n`{}` failed before this change and passes with it.",
-                text::cap_chars(command, 200).replace('`', "'")
+                "\n{} failed before this change and passes with it.",
+                code(command)
             );
         }
     }
@@ -185,41 +209,21 @@ fn result_cell(check: &CheckRun) -> String {
     match (check.exit_code, &check.killed) {
         (Some(0), _) => format!("✅ exit 0 ({took})"),
         (Some(code), _) => format!("❌ exit {code} ({took})"),
-        (None, Some(killed)) => format!("❌ {killed}"),
+        (None, Some(killed)) => format!("❌ {}", killed.replace(['|', '\n'], " ")),
         (None, None) => "❌ no exit code".to_owned(),
     }
 }
 
 /// The agent's own words and what the program noticed in the diff.
-fn risks(publisher: &Publisher, words: &str, changes: &[Change]) -> String {
+fn risks(words: &str, changes: &[Change]) -> String {
+    let remarks: Vec<String> = changes.iter().flat_map(remarks).collect();
     let mut list = String::new();
-    for change in changes {
-        let path = change.path.replace('`', "'");
-        let lower = path.to_lowercase();
-        let name = lower.rsplit('/').next().unwrap_or_default();
-        let is_test = lower
-            .split('/')
-            .any(|part| matches!(part, "test" | "tests" | "spec" | "__tests__"))
-            || name.contains("test");
-        if is_test && change.status != 'A' {
-            let _ = writeln!(
-                list,
-                "- An existing test was {}: `{path}`",
-                if change.status == 'D' { "deleted" } else { "edited" }
-            );
-        }
-        if name.ends_with(".lock") || matches!(name, "package-lock.json" | "pnpm-lock.yaml" | "go.sum") {
-            let _ = writeln!(list, "- A lockfile was changed: `{path}`");
-        }
-        if change.binary {
-            let _ = writeln!(
-                list,
-                "- A binary file was changed: `{path}` ({})",
-                text::bytes_in_words(change.bytes)
-            );
-        }
+    for remark in remarks.iter().take(MAX_REMARKS) {
+        let _ = writeln!(list, "- {remark}");
     }
-    let words = publisher.safe(words);
+    if remarks.len() > MAX_REMARKS {
+        let _ = writeln!(list, "- and {} more remarks like these", remarks.len() - MAX_REMARKS);
+    }
     if !words.trim().is_empty() {
         let _ = write!(list, "\n{}", words.trim());
     }
@@ -228,6 +232,32 @@ fn risks(publisher: &Publisher, words: &str, changes: &[Change]) -> String {
     } else {
         list
     }
+}
+
+/// What a reviewer should know of one changed file.
+fn remarks(change: &Change) -> Vec<String> {
+    let path = code(&change.path);
+    let lower = change.path.to_lowercase();
+    let name = lower.rsplit('/').next().unwrap_or_default();
+    let is_test = lower
+        .split('/')
+        .any(|part| matches!(part, "test" | "tests" | "spec" | "__tests__"))
+        || name.contains("test");
+    let mut remarks = Vec::new();
+    match change.status {
+        'A' => {}
+        'D' if is_test => remarks.push(format!("An existing test was deleted: {path}")),
+        _ if is_test => remarks.push(format!("An existing test was edited: {path}")),
+        _ => {}
+    }
+    if name.ends_with(".lock") || matches!(name, "package-lock.json" | "pnpm-lock.yaml" | "go.sum") {
+        remarks.push(format!("A lockfile was changed: {path}"));
+    }
+    if change.binary {
+        let size = text::bytes_in_words(change.bytes);
+        remarks.push(format!("A binary file was changed: {path} ({size})"));
+    }
+    remarks
 }
 
 /// Where the change comes from and what it cost.
@@ -251,4 +281,79 @@ pub(super) fn footer(publisher: &Publisher, job: &Job, import: &Import, events: 
         import.base.short(),
         job.id,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(command: &str, side: Side, exit_code: i32) -> CheckRun {
+        CheckRun {
+            command: command.into(),
+            side,
+            exit_code: Some(exit_code),
+            killed: None,
+            took_ms: 1_000,
+            output_tail: String::new(),
+        }
+    }
+
+    fn change(path: &str, status: char) -> Change {
+        Change {
+            path: path.into(),
+            status,
+            bytes: 1,
+            binary: false,
+            lines: (1, 0),
+        }
+    }
+
+    #[test]
+    fn a_command_stays_in_its_cell() {
+        let commands = ["a \\| b".to_owned(), "c`d\n| e".to_owned()];
+        let table = verification(&Checks {
+            commands: &commands,
+            base: &[],
+            head: &[check(&commands[0], Side::Head, 0)],
+        });
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).skip(2).collect();
+        assert_eq!(
+            rows,
+            [
+                "| <code>a &#92;&#124; b</code> | not run | ✅ exit 0 (1.0 s) |",
+                "| <code>c&#96;d &#124; e</code> | not run | not run |",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failing_check_without_a_result_before_is_no_success() {
+        let commands = ["t".to_owned()];
+        let regressions = |base: &[CheckRun], head: &[CheckRun]| {
+            let checks = Checks {
+                commands: &commands,
+                base,
+                head,
+            };
+            checks.regressions().len()
+        };
+        let (fails, passes) = (check("t", Side::Base, 1), check("t", Side::Base, 0));
+        let after = [check("t", Side::Head, 1)];
+        assert_eq!(regressions(&[fails], &after), 0);
+        assert_eq!(regressions(&[passes], &after), 1);
+        assert_eq!(regressions(&[], &after), 1);
+    }
+
+    #[test]
+    fn lists_of_files_leave_room_for_the_rest() {
+        let many: Vec<Change> = (0..5_000)
+            .map(|n| change(&format!("tests/{n}/{}", "x".repeat(4_000)), 'M'))
+            .collect();
+        assert!(changes(&many).chars().count() < 10_000);
+        let noticed = risks("", &many);
+        assert!(
+            noticed.chars().count() < 10_000 && noticed.contains("4980 more"),
+            "{noticed}"
+        );
+    }
 }

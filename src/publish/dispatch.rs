@@ -3,26 +3,36 @@
 //! still land. The protocol and its proof are those of the outbox with natural keys: the row says
 //! what is wanted, the remote says what is there. Never runs two effects of a job at once.
 
-use std::time::Duration;
-
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{BUNDLE, Publisher, plan, status};
+use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::git::{GitError, Remote, TreePolicy};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
-use crate::workspace::mirror_path;
+
+mod push;
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 /// Most comments looked through for our own.
 const MAX_LOOKED_THROUGH: usize = 1_000;
-/// Pause before an effect without visible repeats is tried again after an unclear answer.
-const UNCLEAR_RETRY: TimeDelta = TimeDelta::seconds(2);
+/// First pause before an effect is tried again; it doubles with each try.
+const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(2);
+/// Longest pause between two tries.
+const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
+
+/// Tries before an effect is given up, pauses included: finished work is tried for a day, since
+/// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
+fn max_tries(body: &EffectBody) -> u32 {
+    match body {
+        EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
+        EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::StatusComment { .. } => 12,
+        EffectBody::Reaction { .. } => 4,
+    }
+}
 
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
@@ -52,7 +62,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     dispatch(publisher, leased, pulse).await
 }
 
-fn trigger_target(job: &Job) -> Option<ReactionTarget> {
+pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
     match (&job.request.trigger, &job.subject) {
         (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Issue(number) | Subject::Pull(number)) => {
             Some(ReactionTarget::Issue { number: *number })
@@ -99,6 +109,8 @@ struct Step<'a> {
 enum Landed {
     /// It is there; GitHub's name for it.
     As(String),
+    /// It is there, but not where it was wanted, and why.
+    Beside(String, String),
     /// It is not wanted or cannot be, for good.
     Not(EffectState, String),
 }
@@ -112,18 +124,29 @@ impl Step<'_> {
             return self.settle(Landed::Not(EffectState::Skipped, problem)).await;
         }
         self.wait_until_clear().await?;
-        self.check_right().await?;
         self.move_to(EffectState::Sending, None, None).await?;
-        if let Some(remote_id) = self.look_up().await? {
-            return self.settle(Landed::As(remote_id)).await;
+        match self.prepare().await {
+            Ok(Some(remote_id)) => return self.settle(Landed::As(remote_id)).await,
+            Ok(None) => {}
+            // Nothing was sent, and whatever was sent before can no longer land.
+            Err(error) => return self.failed(error, EffectState::Pending).await,
         }
         if !self.pulse.is_alive() {
             return Err(JobError::LeaseLost);
         }
         match self.call().await {
             Ok(landed) => self.settle(landed).await,
-            Err(error) => self.failed(error).await,
+            Err(error) => self.failed(error, EffectState::Unknown).await,
         }
+    }
+
+    /// Looks whether it is there already; if not, whether it may still be done, right before it is.
+    async fn prepare(&self) -> Result<Option<String>, JobError> {
+        let found = self.look_up().await?;
+        if found.is_none() {
+            self.check_right().await?;
+        }
+        Ok(found)
     }
 
     /// Somebody stopped the job after its work was done: what would show the work is skipped. Work
@@ -200,7 +223,7 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::StatusComment { .. } => {}
         }
-        match authority::recheck(&self.leased.job, self.client).await? {
+        match authority::authorize(&self.leased.job, self.client).await? {
             Authority::Allowed(_) => Ok(()),
             Authority::Denied(why) => Err(JobError::NoRight(why)),
         }
@@ -217,12 +240,14 @@ impl Step<'_> {
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
+                let sent = pushed(&self.all().await?, self.effect.seq).map(|(_, sha)| sha);
                 let pulls = self.client.pulls_by_head(branch).await?;
-                Ok(pulls
+                // A branch is often deleted with its pull request, and its name used again: what is
+                // over and shows another commit is of that earlier work.
+                let ours = pulls
                     .iter()
-                    .map(|pull| pull.number)
-                    .max()
-                    .map(|number| number.to_string()))
+                    .filter(|pull| pull.state == "open" || Some(&pull.head.sha) == sent.as_ref());
+                Ok(ours.map(|pull| pull.number).max().map(|number| number.to_string()))
             }
         }
     }
@@ -271,7 +296,16 @@ impl Step<'_> {
                 parent,
                 sha,
                 message,
-            } => self.push(branch, expect.as_ref(), parent, sha, message).await,
+            } => {
+                let promise = push::Promise {
+                    branch,
+                    expect: expect.as_ref(),
+                    parent,
+                    sha,
+                    message,
+                };
+                self.push(&promise).await
+            }
             EffectBody::OpenPull {
                 branch,
                 base,
@@ -323,92 +357,21 @@ impl Step<'_> {
         }
     }
 
-    /// Rebuilds the commit from the stored bundle and pushes it. Where somebody moved the branch
-    /// meanwhile, the work goes beside it and nothing of theirs is touched.
-    async fn push(
-        &self,
-        branch: &BranchName,
-        expect: Option<&CommitSha>,
-        parent: &CommitSha,
-        sha: &CommitSha,
-        message: &str,
-    ) -> Result<Landed, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let remote = Remote {
-            url: self.client.git_url(),
-            token: Some(self.client.git_token().await?),
-        };
-        let folder = publisher.state_dir.join("publish").join(job.id.as_str());
-        let result = async {
-            let import = self.rebuild(&folder, &remote, parent).await?;
-            let rebuilt = publisher
-                .git
-                .commit(&import, parent, message, &publisher.signature(job))
-                .await?;
-            if rebuilt != *sha {
-                return Err(JobError::Fail(format!(
-                    "the stored change rebuilds to {rebuilt}, not to {sha}"
-                )));
-            }
-            match publisher.git.push(&import.repo, &remote, sha, branch, expect).await {
-                Ok(()) => Ok(Landed::As(pushed_id(branch, sha))),
-                Err(GitError::Moved(_)) => {
-                    let side = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
-                    publisher.git.push(&import.repo, &remote, sha, &side, None).await?;
-                    Ok(Landed::As(pushed_id(&side, sha)))
-                }
-                Err(GitError::Refused(why)) => Ok(Landed::Not(EffectState::Failed, why)),
-                Err(error) => Err(error.into()),
-            }
-        }
-        .await;
-        if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
-            tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
-        }
-        result
-    }
-
-    async fn rebuild(
-        &self,
-        folder: &std::path::Path,
-        remote: &Remote,
-        base: &CommitSha,
-    ) -> Result<crate::git::Import, JobError> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let mut tx = publisher.store.begin().await?;
-        let stored = tx.checkpoint(&job.id, BUNDLE).await?;
-        drop(tx);
-        let Some((_, bundle)) = stored else {
-            return Err(JobError::Fail("the stored change is missing".to_owned()));
-        };
-        let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
-        if tokio::fs::try_exists(folder).await.map_err(local)? {
-            tokio::fs::remove_dir_all(folder).await.map_err(local)?;
-        }
-        tokio::fs::create_dir_all(folder).await.map_err(local)?;
-        let bundle_file = folder.join("change.bundle");
-        tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
-        let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
-        let mirror = mirror_path(&publisher.state_dir, job.repo_id);
-        publisher
-            .git
-            .refresh_mirror(&mirror, remote, &[], Duration::from_secs(900))
-            .await?;
-        publisher.git.check_out(&mirror, remote, base, &base_git, &tree).await?;
-        // The rules were applied when the change was accepted; here only the bytes are needed.
-        let policy = TreePolicy::default();
-        Ok(publisher
-            .git
-            .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
-            .await?)
-    }
-
-    async fn failed(&self, error: JobError) -> Result<(), JobError> {
+    /// A try that did not come to its end: `left` is what it left behind. What may pass is tried
+    /// again after a pause, but not for ever.
+    async fn failed(&self, error: JobError, left: EffectState) -> Result<(), JobError> {
         match error {
+            JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
+                let state = match self.effect.body {
+                    // The last words are not given up with the job; see `settle_ended`.
+                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    _ => EffectState::Failed,
+                };
+                self.settle(Landed::Not(state, reason)).await
+            }
             JobError::Retry(reason) => {
-                self.move_to(EffectState::Unknown, None, Some(&reason)).await?;
-                let until = self.when_clear().await?;
-                Err(JobError::Snooze(until, reason))
+                self.move_to(left, None, Some(&reason)).await?;
+                Err(JobError::Snooze(self.next_try(left).await?, reason))
             }
             JobError::Fail(reason) => self.settle(Landed::Not(EffectState::Failed, reason)).await,
             JobError::Snooze(until, reason) => {
@@ -416,23 +379,33 @@ impl Step<'_> {
                 self.move_to(EffectState::Pending, None, Some(&reason)).await?;
                 Err(JobError::Snooze(until, reason))
             }
-            other @ (JobError::End(_) | JobError::NoRight(_) | JobError::LeaseLost) => Err(other),
+            JobError::NoRight(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::NoRight(why))
+            }
+            other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }
     }
 
-    async fn when_clear(&self) -> Result<DateTime<Utc>, JobError> {
+    /// When the next try may be made: not before an earlier call can no longer land, where its
+    /// repeat would be seen.
+    async fn next_try(&self, left: EffectState) -> Result<DateTime<Utc>, JobError> {
         let mut tx = self.publisher.store.begin().await?;
         let now = tx.db_now().await?;
-        let wait = match self.effect.body.repeats_are_visible() {
-            true => TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(TimeDelta::MAX),
-            false => UNCLEAR_RETRY,
+        let pause = pause(self.effect.tries);
+        let wait = match left {
+            EffectState::Unknown if self.effect.body.repeats_are_visible() => {
+                TimeDelta::from_std(self.publisher.unclear_wait()).unwrap_or(LONGEST_PAUSE)
+            }
+            _ => TimeDelta::zero(),
         };
-        Ok(now + wait)
+        Ok(now + pause.max(wait))
     }
 
     async fn settle(&self, landed: Landed) -> Result<(), JobError> {
         match landed {
             Landed::As(remote_id) => self.move_to(EffectState::Done, Some(&remote_id), None).await,
+            Landed::Beside(remote_id, why) => self.move_to(EffectState::Done, Some(&remote_id), Some(&why)).await,
             Landed::Not(state, problem) => self.move_to(state, None, Some(&problem)).await,
         }
     }
@@ -456,6 +429,12 @@ impl Step<'_> {
         tx.commit().await?;
         Ok(())
     }
+}
+
+/// The pause after a try, given how many there were before it.
+fn pause(tries: u32) -> TimeDelta {
+    let doubled = FIRST_PAUSE * (1 << tries.min(10));
+    doubled.min(LONGEST_PAUSE)
 }
 
 fn pushed_id(branch: &BranchName, sha: &CommitSha) -> String {
@@ -514,9 +493,12 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
         };
     };
     if branch != *wanted {
-        let reason = format!(
-            "somebody pushed to `{wanted}` meanwhile; the change was put beside it and nothing was overwritten"
-        );
+        let why = now
+            .iter()
+            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
+            .and_then(|push| push.problem.clone())
+            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
+        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
         return Outcome::GaveUp {
             reason,
             branch: Some(branch),

@@ -2,11 +2,12 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::status::Log;
 use super::{Publisher, body, key};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect};
-use crate::event::Event;
 use crate::git::Import;
+use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::text;
@@ -34,6 +35,8 @@ pub(super) fn at(job: &Job, position: i64) -> i64 {
 pub struct Result<'a> {
     /// How the agent ended.
     pub stop: &'a Stop,
+    /// Who or what stopped it, where it was stopped.
+    pub why_stopped: &'a str,
     /// Its last words when it did not finish.
     pub last_words: &'a str,
     /// The checked import and its diff, if files differ.
@@ -80,12 +83,7 @@ pub struct Planned {
 ///
 /// # Errors
 /// When git or GitHub cannot be asked.
-pub async fn plan(
-    publisher: &Publisher,
-    job: &Job,
-    result: Result<'_>,
-    events: &[Event],
-) -> std::result::Result<Planned, JobError> {
+pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::result::Result<Planned, JobError> {
     let Some(import) = result.import else {
         return Ok(ending(job, without_change(&result)));
     };
@@ -99,13 +97,15 @@ pub async fn plan(
             }),
             Ok(()),
         ) => {
+            let notice = edited_meanwhile(publisher, job).await?;
             let words = body::Words {
                 title,
                 summary,
                 risks,
                 not_done,
+                notice: notice.as_deref(),
             };
-            plan_change(publisher, job, &result, import, &words, events).await
+            plan_change(publisher, job, &result, import, &words).await
         }
         (Stop::Finished(Finish::NothingToDo { reason }), _) => {
             Ok(ending(job, Outcome::NothingToDo { reason: reason.clone() }))
@@ -137,7 +137,7 @@ fn without_change(result: &Result<'_>) -> Outcome {
             reason: format!("no file differs from the base. The agent's summary: {summary}"),
         },
         Stop::Cancelled => Outcome::Stopped {
-            reason: "it was stopped before anything had changed".to_owned(),
+            reason: format!("{}, before anything had changed", result.why_stopped),
             branch: None,
         },
         Stop::Budget(limit) => Outcome::GaveUp {
@@ -163,7 +163,7 @@ fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
-        Stop::Cancelled => Err("it was stopped".to_owned()),
+        Stop::Cancelled => Err(result.why_stopped.to_owned()),
     }
 }
 
@@ -173,10 +173,9 @@ async fn plan_change(
     result: &Result<'_>,
     import: &Import,
     words: &body::Words<'_>,
-    events: &[Event],
 ) -> std::result::Result<Planned, JobError> {
     let title = body::title(publisher, words.title);
-    let message = format!("{title}\n\n{}\n", publisher.safe(words.summary).trim());
+    let message = body::message(publisher, &title, words.summary);
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -191,7 +190,8 @@ async fn plan_change(
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
             effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
-            let footer = body::footer(publisher, job, import, events);
+            let log = Log::of(publisher, &job.id).await?;
+            let footer = body::footer(publisher, job, import, log.events());
             let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
@@ -231,11 +231,7 @@ async fn plan_kept_work(
         Goal::ExistingPull { .. } => BranchName::for_task(&job.subject.to_string()),
     };
     let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
-    let message = format!(
-        "Unfinished work on {}\n\n{}\n",
-        job.subject,
-        publisher.safe(&why).trim()
-    );
+    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &why);
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -259,6 +255,27 @@ async fn plan_kept_work(
         },
     };
     Ok(Planned { outcome, effects })
+}
+
+/// P08b: the work was done for the text as it stood when it was asked for. Whoever reads the result
+/// is told when that is not the text any more.
+async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Result<Option<String>, JobError> {
+    let Some(number) = job.subject.number() else {
+        return Ok(None);
+    };
+    let now = match publisher.client(job).issue(number).await {
+        Ok(issue) => issue,
+        // Whether there is still something to publish for is seen when it is done.
+        Err(GitHubError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let is_same = job.pins.title.as_deref() == Some(&*now.title) && job.pins.body.as_deref() == Some(&*now.body);
+    Ok((!is_same).then(|| {
+        format!(
+            "The title or description of #{number} was edited while this was worked on. The change answers the text of {}.",
+            job.request.triggered_at.format("%Y-%m-%d %H:%M UTC")
+        )
+    }))
 }
 
 /// The plain name, or one with the job's end where another job already has that branch.

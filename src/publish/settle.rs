@@ -4,16 +4,16 @@
 
 use super::{Publisher, dispatch, plan, status};
 use crate::effect::EffectState;
-use crate::github::GitHubError;
-use crate::ids::JobId;
+use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, JobState, Outcome, Trigger};
+use crate::store::JobFilter;
 
 /// How far back ended jobs are looked for.
 const SINCE: chrono::TimeDelta = chrono::TimeDelta::days(7);
 /// Jobs settled in one go.
 const BATCH: u32 = 20;
-/// Most events a status is rendered from.
-const MAX_EVENTS: u32 = 5_000;
+/// Most other jobs of the issue that are looked at.
+const MAX_OTHERS: u32 = 100;
 
 /// Settles what ended unsaid; returns how many jobs.
 ///
@@ -36,39 +36,75 @@ pub async fn settle_ended(publisher: &Publisher) -> Result<usize, JobError> {
 async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     let mut tx = publisher.store.begin().await?;
     let Some(job) = tx.job(id).await? else { return Ok(()) };
-    let events = tx.events(id, 0, MAX_EVENTS).await?;
     let effects = tx.effects(id).await?;
     drop(tx);
-    let Some(comment) = dispatch::status_comment_id(&effects) else {
-        return Ok(());
+    let (state, said) = match dispatch::status_comment_id(&effects) {
+        Some(comment) => match for_good(say(publisher, &job, comment).await)? {
+            Ok(()) => (EffectState::Done, comment.to_string()),
+            Err(problem) => (EffectState::Failed, problem),
+        },
+        None => (EffectState::Failed, "there is no status comment".to_owned()),
     };
-    let outcome = ending_of(&job);
-    let view = status::StatusView {
-        job: &job,
-        events: &events,
-        outcome: Some(&outcome),
-        details: "",
-    };
-    let body = status::render_status(&view, &|text| publisher.safe(text));
-    let marker = publisher.marker.marker(id, plan::at(&job, plan::seq::STATUS));
-    let client = publisher.client(&job);
-    let (state, said) = match client.update_comment(comment, &format!("{body}\n\n{marker}")).await {
-        Ok(_) => (EffectState::Done, comment.to_string()),
-        // The comment or the installation is gone: there is nobody to tell.
-        Err(
-            error @ (GitHubError::NotFound { .. } | GitHubError::Unauthorized { .. } | GitHubError::Forbidden { .. }),
-        ) => (EffectState::Failed, error.to_string()),
-        Err(error) => return Err(error.into()),
-    };
-    if let (Trigger::Label { label }, Some(number), EffectState::Done) =
-        (&job.request.trigger, job.subject.number(), state)
-    {
-        client.remove_label(number, label).await?;
+    if let Err(problem) = for_good(take_off_label(publisher, &job).await)? {
+        tracing::warn!(job.id = %id, problem, "the label of an ended job stays");
     }
     let mut tx = publisher.store.begin().await?;
     tx.note_settled(id, plan::at(&job, plan::seq::FINAL_STATUS), state, &said)
         .await?;
     tx.commit().await?;
+    Ok(())
+}
+
+/// Sorts out what will never be different: the comment, the issue or the installation is gone, and
+/// there is nobody to tell. Everything else is tried again.
+fn for_good(result: Result<(), JobError>) -> Result<Result<(), String>, JobError> {
+    match result {
+        Ok(()) => Ok(Ok(())),
+        Err(JobError::Fail(problem)) => Ok(Err(problem)),
+        Err(error) => Err(error),
+    }
+}
+
+async fn say(publisher: &Publisher, job: &Job, comment: CommentId) -> Result<(), JobError> {
+    let log = status::Log::of(publisher, &job.id).await?;
+    let outcome = ending_of(job);
+    let view = status::StatusView {
+        job,
+        events: log.events(),
+        outcome: Some(&outcome),
+        details: "",
+    };
+    let body = status::render_status(&view, &|text| publisher.safe(text));
+    let marker = publisher.marker.marker(&job.id, plan::at(job, plan::seq::STATUS));
+    let text = format!("{body}\n\n{marker}");
+    publisher.client(job).update_comment(comment, &text).await?;
+    Ok(())
+}
+
+/// The label goes, unless somebody put it on again meanwhile and another job waits for its turn.
+async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError> {
+    let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
+        return Ok(());
+    };
+    let filter = JobFilter {
+        states: JobState::ALL
+            .iter()
+            .copied()
+            .filter(|state| !state.is_final())
+            .collect(),
+        repo_id: Some(job.repo_id),
+        subject: Some(job.subject.clone()),
+        limit: MAX_OTHERS,
+    };
+    let mut tx = publisher.store.begin().await?;
+    let others = tx.jobs(&filter).await?;
+    drop(tx);
+    let is_needed = others
+        .iter()
+        .any(|other| matches!(other.request.trigger, Trigger::Label { .. }));
+    if !is_needed {
+        publisher.client(job).remove_label(number, label).await?;
+    }
     Ok(())
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::{Publisher, dispatch, plan};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
-use crate::ids::CommentId;
+use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::store::StoreError;
 use crate::text;
 
 /// What a status comment is made from.
@@ -50,25 +51,100 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
     )
 }
 
-/// Edits the comment to the present state of the log. A failed edit is only noted: the next one
-/// makes up for it.
-pub async fn update_status(publisher: &Publisher, leased: &LeasedJob) -> Result<(), JobError> {
-    let (events, effects) = read(publisher, leased).await?;
-    let Some(id) = dispatch::status_comment_id(&effects) else {
-        return Ok(());
+/// Edits the comment to the present state of the log, unless it says just that already.
+///
+/// # Errors
+/// When the log cannot be read or GitHub does not take the edit; the next one makes up for it.
+pub async fn update_status(publisher: &Publisher, leased: &LeasedJob, shown: &mut Shown) -> Result<(), JobError> {
+    shown.log.read_on(publisher, &leased.job.id).await?;
+    let id = match shown.comment {
+        Some(id) => id,
+        None => {
+            let mut tx = publisher.store.begin().await?;
+            let effects = tx.effects(&leased.job.id).await?;
+            drop(tx);
+            let Some(id) = dispatch::status_comment_id(&effects) else {
+                return Ok(());
+            };
+            *shown.comment.insert(id)
+        }
     };
-    let client = publisher.client(&leased.job);
     let view = StatusView {
         job: &leased.job,
-        events: &events,
+        events: shown.log.events(),
         outcome: None,
         details: "",
     };
     let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
-    if let Err(error) = client.update_comment(id, &body).await {
-        tracing::info!(job.id = %leased.job.id, %error, "the status comment was not edited");
+    if body == shown.body {
+        return Ok(());
     }
+    publisher.client(&leased.job).update_comment(id, &body).await?;
+    shown.body = body;
     Ok(())
+}
+
+/// What the status comment says, so that it is only edited when there is something new.
+#[derive(Default)]
+pub struct Shown {
+    log: Log,
+    comment: Option<CommentId>,
+    body: String,
+}
+
+/// Events read in one statement, so that nobody else waits long for the database.
+const PAGE: u32 = 500;
+
+/// A job's log as far as people see it: without outputs, which are most of it.
+#[derive(Default)]
+pub struct Log {
+    events: Vec<Event>,
+    seen: i64,
+}
+
+impl Log {
+    /// The whole log of a job.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn of(publisher: &Publisher, job: &JobId) -> Result<Self, StoreError> {
+        let mut log = Self::default();
+        log.read_on(publisher, job).await?;
+        Ok(log)
+    }
+
+    /// Adds what happened since.
+    async fn read_on(&mut self, publisher: &Publisher, job: &JobId) -> Result<(), StoreError> {
+        loop {
+            let mut tx = publisher.store.begin().await?;
+            let page = tx.events(job, self.seen, PAGE).await?;
+            drop(tx);
+            let Some(last) = page.last() else { return Ok(()) };
+            let is_last = page.len() < PAGE as usize;
+            self.seen = last.seq;
+            self.events.extend(page.into_iter().filter_map(without_output));
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Its events, oldest first.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+}
+
+fn without_output(mut event: Event) -> Option<Event> {
+    match &mut event.body {
+        RunEvent::ToolCalled { .. } | RunEvent::SetUpRan { .. } | RunEvent::Checked { .. } => return None,
+        RunEvent::ModelReplied { text, reasoning, .. } => {
+            text.clear();
+            reasoning.clear();
+        }
+        _ => {}
+    }
+    Some(event)
 }
 
 /// The last edit. Its outcome is computed from what landed.
@@ -83,7 +159,12 @@ pub(super) async fn update_final(
         what: "the job's log".to_owned(),
         detail: format!("{error:?}"),
     };
-    let (events, effects) = read(publisher, leased).await.map_err(unclear)?;
+    let read = async {
+        let log = Log::of(publisher, &leased.job.id).await?;
+        let mut tx = publisher.store.begin().await?;
+        Ok((log, tx.effects(&leased.job.id).await?))
+    };
+    let (log, effects) = read.await.map_err(unclear)?;
     let outcome = leased
         .job
         .outcome
@@ -91,23 +172,13 @@ pub(super) async fn update_final(
         .map(|planned| dispatch::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
     let view = StatusView {
         job: &leased.job,
-        events: &events,
+        events: log.events(),
         outcome: outcome.as_ref(),
         details,
     };
     let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
     client.update_comment(id, &body).await.map(|_| ())
 }
-
-async fn read(publisher: &Publisher, leased: &LeasedJob) -> Result<(Vec<Event>, Vec<crate::effect::Effect>), JobError> {
-    let mut tx = publisher.store.begin().await?;
-    let events = tx.events(&leased.job.id, 0, MAX_EVENTS).await?;
-    let effects = tx.effects(&leased.job.id).await?;
-    Ok((events, effects))
-}
-
-/// Most events a status is folded from; a run at its turn limit has fewer.
-const MAX_EVENTS: u32 = 5_000;
 
 fn with_marker(publisher: &Publisher, leased: &LeasedJob, body: String) -> String {
     let marker = publisher
@@ -138,7 +209,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         _ => "To try again, repeat the command.".to_owned(),
     };
     let kept = |branch: &Option<crate::ids::BranchName>| match branch {
-        Some(branch) => format!(" The unfinished work is on the branch `{branch}`."),
+        Some(branch) => format!("The unfinished work is on the branch `{branch}`. "),
         None => String::new(),
     };
     match view.outcome {
@@ -159,24 +230,29 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         Some(Outcome::Pushed { branch, sha }) => format!("### ✅ Done\n\nPushed {} to `{branch}`.\n", sha.short()),
         Some(Outcome::Answered) => "### 💬 Answered\n".to_owned(),
         Some(Outcome::NothingToDo { reason }) => format!("### ☑️ No change needed\n\n{}\n", safe(reason)),
-        Some(Outcome::Refused { reason }) => format!(
-            "### 🚫 Not done\n\nThis was not worked on: {}. {again}\n",
-            safe(reason).trim_end_matches('.')
-        ),
+        Some(Outcome::Refused { reason }) => {
+            let why = sentence("This was not worked on: ", &safe(reason));
+            format!("### 🚫 Not done\n\n{why}{again}\n")
+        }
         Some(Outcome::GaveUp { reason, branch }) => {
-            format!(
-                "### ❌ It did not work out\n\n{}.{} {again}\n",
-                safe(reason).trim_end_matches('.'),
-                kept(branch)
-            )
+            let why = sentence("", &safe(reason));
+            format!("### ❌ It did not work out\n\n{why}{}{again}\n", kept(branch))
         }
         Some(Outcome::Stopped { reason, branch }) => {
-            format!(
-                "### ⏹️ Stopped\n\n{}.{} {again}\n",
-                safe(reason).trim_end_matches('.'),
-                kept(branch)
-            )
+            let why = sentence("", &safe(reason));
+            format!("### ⏹️ Stopped\n\n{why}{}{again}\n", kept(branch))
         }
+    }
+}
+
+/// A reason as a sentence that others can follow; one of several lines, which may end in a block
+/// of code, as a paragraph of its own.
+fn sentence(before: &str, reason: &str) -> String {
+    let reason = reason.trim();
+    if reason.contains('\n') {
+        format!("{before}\n\n{reason}\n\n").trim_start().to_owned()
+    } else {
+        format!("{before}{}. ", reason.trim_end_matches('.'))
     }
 }
 
@@ -210,7 +286,8 @@ fn agent_plan(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String
     let Some(steps) = steps else { return };
     text.push_str("\nThe agent's plan:\n");
     for step in steps.iter().take(20) {
-        let line = text::cap_chars(&safe(&step.step).replace('\n', " "), 200);
+        // Cut first: what is made safe must not be cut in the middle of a mark.
+        let line = safe(&text::cap_chars(&step.step, 200)).replace('\n', " ");
         let _ = writeln!(text, "- [{}] {line}", if step.done { 'x' } else { ' ' });
     }
 }
@@ -225,7 +302,8 @@ fn notes(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
         })
         .collect();
     for note in notes.iter().rev().take(MAX_NOTES).rev() {
-        let _ = writeln!(text, "\n> {}", text::cap_chars(&safe(note).replace('\n', " "), 600));
+        let line = safe(&text::cap_chars(note, 600)).replace('\n', " ");
+        let _ = writeln!(text, "\n> {line}");
     }
 }
 

@@ -138,13 +138,17 @@ pub async fn gather(
     })
 }
 
-/// The trigger still stands: open, labelled, and with the text that the person saw who asked.
+/// The trigger still stands: open, labelled, and with the text that the person saw who asked. A
+/// person who starts a job again at the command line does so after its end took the label off.
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     if issue.state != "open" {
         return stopped(format!("#{} was closed", issue.number));
     }
+    // We took the label off ourselves when the job ended; who starts it again wants it.
+    let first_round = job.round == 0;
     if let Trigger::Label { label } = &job.request.trigger
+        && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
         return stopped(format!("the label `{label}` was removed"));
@@ -315,7 +319,15 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
     };
     for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
         let wanted = of_review.is_none_or(|id| comment.pull_request_review_id == Some(id));
-        if !wanted || comment.created_at > job.request.triggered_at {
+        // As in the conversation, only what stood unchanged when it was asked for. A review's own
+        // comments change when it is submitted, but they are the words of the person who asks.
+        let asked_at = job.request.triggered_at;
+        let is_own = comment
+            .user
+            .as_ref()
+            .is_some_and(|user| user.id == job.request.actor.id);
+        let edited = comment.updated_at > asked_at && !is_own;
+        if !wanted || comment.created_at > asked_at || edited {
             continue;
         }
         let who = comment.user.as_ref().map_or("ghost", |user| &user.login);

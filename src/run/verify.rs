@@ -42,16 +42,16 @@ impl Verdict {
         !self.head.is_empty() && self.head.len() == self.commands.len() && self.head.iter().all(CheckRun::passed)
     }
 
-    /// Checks that passed before the change and do not pass after it.
+    /// Checks that do not pass after the change and are not known to have failed before it.
     pub fn regressions(&self) -> Vec<&CheckRun> {
-        let passed_before = |check: &CheckRun| {
+        let failed_before = |check: &CheckRun| {
             self.base
                 .iter()
-                .any(|base| base.command == check.command && base.passed())
+                .any(|base| base.command == check.command && !base.passed())
         };
         self.head
             .iter()
-            .filter(|check| !check.passed() && passed_before(check))
+            .filter(|check| !check.passed() && !failed_before(check))
             .collect()
     }
 

@@ -1,5 +1,5 @@
 //! Jobs that ended without their worker (cancelled while they waited, recovered for the last
-//! time) whose status comment still says that they go on. Called by maintenance. Never touches a
+//! time) whose status comment still says that they go on, or whose label is still on. Called by maintenance. Never touches a
 //! job that is not final.
 
 use chrono::{DateTime, Utc};
@@ -10,8 +10,8 @@ use crate::effect::{EffectBody, EffectState};
 use crate::ids::{EffectId, JobId};
 
 impl Tx {
-    /// Final jobs that were created after `since` and have a status comment, but no last words
-    /// after it, oldest first.
+    /// Final jobs that were created after `since` and of which something is left on GitHub, oldest
+    /// first: a status comment without last words after it, or the label that started them.
     ///
     /// # Errors
     /// Those of the database.
@@ -21,21 +21,35 @@ impl Tx {
             sqlx::query_scalar(
                 "SELECT jobs.id
                  FROM jobs
-                 JOIN effects AS status
-                   ON status.job_id = jobs.id
-                  AND status.kind = 'status_comment'
-                  AND status.state = 'done'
                  WHERE jobs.state IN ('done', 'dead', 'cancelled')
                    AND jobs.created_at > $1
-                   AND NOT EXISTS (
-                       SELECT 1
-                       FROM effects AS last
-                       WHERE last.job_id = jobs.id
-                         AND last.kind = 'final_status'
-                         AND last.state IN ('done', 'failed')
-                         AND last.seq > status.seq
+                   AND (
+                       EXISTS (
+                           SELECT 1
+                           FROM effects AS status
+                           WHERE status.job_id = jobs.id
+                             AND status.kind = 'status_comment'
+                             AND status.state = 'done'
+                             AND NOT EXISTS (
+                                 SELECT 1
+                                 FROM effects AS last
+                                 WHERE last.job_id = jobs.id
+                                   AND last.kind = 'final_status'
+                                   AND last.state IN ('done', 'failed')
+                                   AND last.seq > status.seq
+                             )
+                       )
+                       OR (
+                           jobs.request LIKE '{\"trigger\":{\"by\":\"label\"%'
+                           AND NOT EXISTS (
+                               SELECT 1
+                               FROM effects AS last
+                               WHERE last.job_id = jobs.id
+                                 AND last.kind IN ('final_status', 'remove_label')
+                                 AND last.state IN ('done', 'failed')
+                           )
+                       )
                    )
-                 GROUP BY jobs.id
                  ORDER BY jobs.id
                  LIMIT $2"
             )

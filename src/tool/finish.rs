@@ -61,6 +61,10 @@ impl Tool for FinishTool {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         judge(arguments::fit("finish", arguments)?).map(ToolOutput::Finish)
     }

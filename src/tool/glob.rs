@@ -39,6 +39,10 @@ impl Tool for Glob {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("glob", arguments)?;
         let request = FileRequest::Glob {

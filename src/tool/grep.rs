@@ -54,6 +54,10 @@ impl Tool for Grep {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("grep", arguments)?;
         let request = FileRequest::Grep {

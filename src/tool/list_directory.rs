@@ -40,6 +40,10 @@ impl Tool for ListDirectory {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("list_directory", arguments)?;
         let request = FileRequest::List {

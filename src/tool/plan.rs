@@ -39,6 +39,10 @@ impl Tool for Plan {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let plan: Arguments = arguments::fit("plan", arguments)?;
         let steps = tidied(plan.steps);

@@ -52,6 +52,10 @@ impl Tool for ReadFile {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("read_file", arguments)?;
         let path = relative(&wanted.path);

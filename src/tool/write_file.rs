@@ -37,6 +37,10 @@ impl Tool for WriteFile {
         }
     }
 
+    fn may_repeat(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let file: Arguments = arguments::fit("write_file", arguments)?;
         let path = relative(&file.path);

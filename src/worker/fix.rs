@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Stop};
-use crate::event::{CheckRun, Event, RunEvent, Side, Stage};
+use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
 use crate::ids::RunId;
 use crate::job::{Job, JobError};
@@ -16,11 +16,13 @@ use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, SOLUTIO
 use crate::store::StoreError;
 use crate::workspace::{RunFolder, mirror_path};
 
-/// Most events read back from a job's log.
-const MAX_EVENTS: u32 = 10_000;
-/// Least time between two edits of a status comment; three writes' worth is well within GitHub's
-/// limits with several jobs at once.
+/// Events read in one statement.
+const PAGE: u32 = 500;
+/// First time between two edits of a status comment, in writes; it doubles with each edit.
 const STATUS_INTERVAL_WRITES: u32 = 3;
+/// Longest time between two edits, in first times: some hundred edits an hour for each job stay
+/// within the 500 that GitHub allows an App with several jobs at once.
+const LONGEST_STATUS_INTERVAL: u32 = 10;
 
 impl Worker {
     pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
@@ -38,9 +40,7 @@ impl Worker {
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
             .await?;
-        self.publish_planned(in_hand, planned).await?;
-        self.remove_folder(&in_hand.leased.job).await;
-        Ok(())
+        self.publish_planned(in_hand, planned).await
     }
 
     async fn work_and_plan(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<publish::Planned, JobError> {
@@ -85,7 +85,7 @@ impl Worker {
         target: Target,
     ) -> Result<publish::Planned, JobError> {
         let job = &in_hand.leased.job;
-        let events = self.events(job).await?;
+        let why_stopped = self.why_stopped(job).await?;
         let target = match target {
             Target::NewPull {
                 base,
@@ -101,6 +101,7 @@ impl Worker {
         };
         let result = publish::Result {
             stop: &finished.stop,
+            why_stopped: &why_stopped,
             last_words: &finished.last_words,
             import: finished.change.as_ref().map(|change| &change.import),
             violations: &finished.violations,
@@ -111,16 +112,22 @@ impl Worker {
             },
             target,
         };
-        publish::plan(&self.publisher, job, result, &events).await
+        publish::plan(&self.publisher, job, result).await
     }
 
-    async fn events(&self, job: &Job) -> Result<Vec<Event>, StoreError> {
+    /// Who or what asked to stop the job; it was noted while the work went on.
+    async fn why_stopped(&self, job: &Job) -> Result<String, StoreError> {
         let mut tx = self.publisher.store.begin().await?;
-        tx.events(&job.id, 0, MAX_EVENTS).await
+        let now = tx.job(&job.id).await?;
+        let asked = now.filter(|job| job.cancel_requested_at.is_some());
+        Ok(asked
+            .and_then(|job| job.reason)
+            .unwrap_or_else(|| "it was stopped".to_owned()))
     }
 
     /// What an earlier attempt left, if its checkout is still on this machine and still fits: a
-    /// new pull request goes on from the same base, an existing one only from the same head.
+    /// new pull request goes on from the same base, an existing one only from the same head. What
+    /// it spent counts in any case.
     async fn earlier(&self, in_hand: &InHand<'_>, gathered: &mut Gathered) -> Result<Earlier, JobError> {
         let job = &in_hand.leased.job;
         let mut tx = self.publisher.store.begin().await?;
@@ -133,19 +140,22 @@ impl Worker {
         let Ok(conversation) = serde_json::from_slice::<Checkpoint>(&body) else {
             return Ok(Earlier::default());
         };
-        let events = self.events(job).await?;
         let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
         let found = tokio::task::spawn_blocking(move || RunFolder::open_existing(&state_dir, &id)).await;
-        let Ok(Ok(Some((folder, base)))) = found else {
-            let text = "An earlier attempt's work is not on this machine; this one starts anew.".to_owned();
-            in_hand.recorder.record(RunEvent::Noted { text }).await?;
-            return Ok(Earlier::default());
+        let fitting = match (found, &gathered.target) {
+            (Ok(Ok(Some((folder, base)))), Target::NewPull { .. }) => Some((folder, base)),
+            (Ok(Ok(Some((folder, base)))), Target::ExistingPull { head, .. }) if *head == base => Some((folder, base)),
+            _ => None,
         };
-        match &gathered.target {
-            Target::NewPull { .. } => gathered.work.base = base.clone(),
-            Target::ExistingPull { head, .. } if *head == base => {}
-            Target::ExistingPull { .. } => return Ok(Earlier::default()),
-        }
+        let Some((folder, base)) = fitting else {
+            let text = "An earlier attempt's work is not on this machine or does not fit any more; this one starts anew, with what is left of the limits.".to_owned();
+            in_hand.recorder.record(RunEvent::Noted { text }).await?;
+            return Ok(Earlier {
+                conversation: Some(conversation.only_spent()),
+                ..Earlier::default()
+            });
+        };
+        gathered.work.base = base;
         let run = RunId::new(self.ports.clock.now());
         in_hand
             .recorder
@@ -159,13 +169,35 @@ impl Worker {
             folder: Some(folder),
             solution,
             conversation: Some(conversation),
-            base_checks: base_checks(&events),
+            base_checks: self.base_checks(job).await?,
         })
+    }
+
+    /// The last result of each check on the base.
+    async fn base_checks(&self, job: &Job) -> Result<Vec<CheckRun>, StoreError> {
+        let mut checks: Vec<CheckRun> = Vec::new();
+        let mut seen = 0;
+        loop {
+            let mut tx = self.publisher.store.begin().await?;
+            let page = tx.events(&job.id, seen, PAGE).await?;
+            drop(tx);
+            let Some(last) = page.last() else { return Ok(checks) };
+            seen = last.seq;
+            for event in page {
+                if let RunEvent::Checked { check } = event.body
+                    && check.side == Side::Base
+                {
+                    checks.retain(|other| other.command != check.command);
+                    checks.push(check);
+                }
+            }
+        }
     }
 
     /// Edits the status comment now and then until the work is over.
     async fn keep_status(&self, in_hand: &InHand<'_>, settled: &CancellationToken) {
-        let pause = self.publisher.write_interval.max(Duration::from_millis(200)) * STATUS_INTERVAL_WRITES;
+        let first = self.publisher.write_interval.max(Duration::from_millis(200)) * STATUS_INTERVAL_WRITES;
+        let (mut pause, mut shown) = (first, publish::Shown::default());
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -174,37 +206,16 @@ impl Worker {
             if !in_hand.pulse.is_alive() {
                 return;
             }
-            if let Err(error) = publish::update_status(&self.publisher, in_hand.leased).await {
-                tracing::info!(?error, "the status comment was not edited");
+            pause = (pause * 2).min(first * LONGEST_STATUS_INTERVAL);
+            match publish::update_status(&self.publisher, in_hand.leased, &mut shown).await {
+                Ok(()) => {}
+                Err(JobError::Snooze(until, why)) => {
+                    tracing::info!(%until, why, "the status comment is edited later");
+                    let wait = (until - self.ports.clock.now()).to_std().unwrap_or_default();
+                    pause = pause.max(wait);
+                }
+                Err(error) => tracing::info!(?error, "the status comment was not edited"),
             }
         }
     }
-
-    async fn remove_folder(&self, job: &Job) {
-        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
-        let removed = tokio::task::spawn_blocking(move || match RunFolder::open_existing(&state_dir, &id)? {
-            Some((folder, _)) => folder.remove(),
-            None => Ok(()),
-        });
-        match removed.await {
-            Ok(Ok(())) => {}
-            other => tracing::info!(?other, "the run folder was not removed; the sweep will do it"),
-        }
-    }
-}
-
-/// The last result of each check on the base.
-fn base_checks(events: &[Event]) -> Vec<CheckRun> {
-    let mut checks: Vec<CheckRun> = Vec::new();
-    for event in events {
-        let RunEvent::Checked { check } = &event.body else {
-            continue;
-        };
-        if check.side != Side::Base {
-            continue;
-        }
-        checks.retain(|other| other.command != check.command);
-        checks.push(check.clone());
-    }
-    checks
 }

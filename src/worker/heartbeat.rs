@@ -26,7 +26,12 @@ pub(super) async fn keep_alive(queue: &Queue, in_hand: &InHand<'_>, drain: &Canc
             return std::future::pending().await;
         }
         let begun = boot_time();
-        match queue.heartbeat(&in_hand.leased.lease).await {
+        // A database that does not answer must not keep us from noticing that the lease is over.
+        let answer = tokio::time::timeout(queue.config().heartbeat_seconds, queue.heartbeat(&in_hand.leased.lease));
+        let answer = answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer within a heartbeat".to_owned())));
+        match answer {
             Ok(heartbeat) => {
                 in_hand.pulse.beat(begun);
                 if heartbeat.cancel_requested && !in_hand.cancelled_by_person.swap(true, Ordering::SeqCst) {

@@ -2,7 +2,7 @@
 //! deliveries go away, gauges are set. Runs in one process or in several at once; every step is
 //! safe to repeat. Never touches a job that is alive.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::ids::JobId;
 use crate::job::JobState;
 use crate::queue::{Queue, recovered_ids};
 use crate::store::{JobFilter, Store, StoreError};
-use crate::workspace::sweep;
+use crate::workspace::{jobs_with_folders, remove_all};
 
 /// Time between two clean-ups; recovery is more often.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -22,6 +22,8 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 const KEEP_DELIVERIES: TimeDelta = TimeDelta::days(14);
 /// Rows removed in one statement.
 const DELETE_BATCH: u32 = 500;
+/// Batches in one clean-up; the next one goes on.
+const MAX_BATCHES: u32 = 20;
 
 /// Recovers and tidies until `stop`.
 pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Clock, stop: &CancellationToken) {
@@ -49,16 +51,28 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
     }
 }
 
+/// Batch by batch, each in a transaction of its own: others need the database, too.
+async fn forget_deliveries(store: &Store, clock: &Clock) -> Result<(), StoreError> {
+    for _ in 0..MAX_BATCHES {
+        let mut tx = store.begin().await?;
+        let deleted = tx
+            .delete_deliveries(clock.now() - KEEP_DELIVERIES, DELETE_BATCH)
+            .await?;
+        tx.commit().await?;
+        if deleted < u64::from(DELETE_BATCH) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), StoreError> {
+    let folders = listed(state_dir).await;
+    forget_deliveries(store, clock).await?;
     let mut tx = store.begin().await?;
     for (state, count) in tx.job_counts().await? {
         metrics::gauge!("forgehand_jobs", "state" => state.as_str()).set(count as f64);
     }
-    while tx
-        .delete_deliveries(clock.now() - KEEP_DELIVERIES, DELETE_BATCH)
-        .await?
-        == u64::from(DELETE_BATCH)
-    {}
     let alive = JobState::ALL
         .iter()
         .copied()
@@ -73,12 +87,25 @@ async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), Stor
         .await?;
     tx.commit().await?;
     let keep: HashSet<JobId> = jobs.into_iter().map(|job| job.id).collect();
-    let state_dir = state_dir.to_owned();
-    let swept = tokio::task::spawn_blocking(move || sweep(&state_dir, |id| keep.contains(id))).await;
-    match swept {
-        Ok(Ok(swept)) if swept.removed == 0 && swept.failed.is_empty() => {}
-        Ok(Ok(swept)) => tracing::info!(removed = swept.removed, failed = ?swept.failed, "orphaned run folders"),
-        other => tracing::warn!(?other, "run folders could not be swept"),
+    for job in folders.into_iter().filter(|job| !keep.contains(job)) {
+        let state_dir = state_dir.to_owned();
+        let name = job.to_string();
+        match tokio::task::spawn_blocking(move || remove_all(&state_dir, &job)).await {
+            Ok(Ok(())) => tracing::info!(job.id = name, "the folders of a job that is over were removed"),
+            other => tracing::warn!(job.id = name, ?other, "the folders of a job that is over stay"),
+        }
     }
     Ok(())
+}
+
+/// Listed before the living jobs are: folders of jobs that come meanwhile are not looked at.
+async fn listed(state_dir: &Path) -> BTreeSet<JobId> {
+    let state_dir = state_dir.to_owned();
+    match tokio::task::spawn_blocking(move || jobs_with_folders(&state_dir)).await {
+        Ok(Ok(folders)) => folders,
+        other => {
+            tracing::warn!(?other, "the folders of jobs could not be listed");
+            BTreeSet::new()
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! gets is bound into it before it gives up its rights. Never trusts a checkout that was not
 //! finished: a marker beside it, out of the sandbox's reach, says which commit it is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,6 +22,23 @@ const MARKER: &str = "ready";
 /// Where the mirror of a repository is: by number, because names can move.
 pub fn mirror_path(state_dir: &Path, repo: RepoId) -> PathBuf {
     state_dir.join("mirrors").join(format!("{repo}.git"))
+}
+
+/// Parts of the state folder that have one folder for each job in progress.
+const PER_JOB: [&str; 2] = ["runs", "publish"];
+
+/// Where a job's change is rebuilt to be pushed.
+pub fn publish_path(state_dir: &Path, job: &JobId) -> PathBuf {
+    state_dir.join("publish").join(job.as_str())
+}
+
+/// Removes what a job that is over left on this machine. Its sandbox must be closed.
+pub fn remove_all(state_dir: &Path, job: &JobId) -> Result<()> {
+    for part in PER_JOB {
+        let folder = absolute(state_dir)?.join(part).join(job.as_str());
+        remove_tree(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    Ok(())
 }
 
 /// The folder of one job's runs.
@@ -135,45 +153,34 @@ impl RunFolder {
     }
 }
 
-/// What a sweep did.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Folders removed.
-    pub removed: usize,
-    /// Folders that could not be removed, with the reason.
-    pub failed: Vec<String>,
-}
-
-/// Removes the folders of jobs that nobody keeps, and unfinished removals.
-pub fn sweep(state_dir: &Path, keep: impl Fn(&JobId) -> bool) -> Result<Swept> {
-    let runs = runs_folder(state_dir)?;
-    let mut swept = Swept::default();
-    let entries = match fs::read_dir(&runs) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(swept),
-        Err(error) => return Err(error).with_context(|| format!("list {}", runs.display())),
-    };
-    for entry in entries {
-        let entry = entry.with_context(|| format!("list {}", runs.display()))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // A name that is neither was not made here, and is not ours to remove.
-        let job = name.strip_prefix(HOLDING_PREFIX).unwrap_or(&name);
-        let Ok(job) = job.parse::<JobId>() else { continue };
-        if name == job.as_str() && keep(&job) {
-            continue;
-        }
-        match remove_tree(&runs.join(job.as_str())) {
-            Ok(()) => swept.removed += 1,
-            Err(error) => swept.failed.push(format!("{}: {error}", entry.path().display())),
+/// Jobs that have folders here, also half removed ones. Whoever sweeps lists them before asking
+/// which jobs are over: a job that comes later is not among them.
+pub fn jobs_with_folders(state_dir: &Path) -> Result<BTreeSet<JobId>> {
+    let mut jobs = BTreeSet::new();
+    for part in PER_JOB {
+        let part = absolute(state_dir)?.join(part);
+        let entries = match fs::read_dir(&part) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error).with_context(|| format!("list {}", part.display())),
+        };
+        for entry in entries {
+            let entry = entry.with_context(|| format!("list {}", part.display()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // A name that is neither was not made here, and is not ours to remove.
+            jobs.extend(name.strip_prefix(HOLDING_PREFIX).unwrap_or(&name).parse::<JobId>());
         }
     }
-    Ok(swept)
+    Ok(jobs)
 }
 
-/// Absolute, since sandboxes bind these folders and git runs elsewhere.
 fn runs_folder(state_dir: &Path) -> Result<PathBuf> {
-    let state_dir = std::path::absolute(state_dir).with_context(|| format!("find {}", state_dir.display()))?;
-    Ok(state_dir.join("runs"))
+    Ok(absolute(state_dir)?.join("runs"))
+}
+
+/// Sandboxes bind these folders and git runs elsewhere.
+fn absolute(state_dir: &Path) -> Result<PathBuf> {
+    std::path::absolute(state_dir).with_context(|| format!("find {}", state_dir.display()))
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {

@@ -21,6 +21,8 @@ OPERATIONS = [
     "apps/create-installation-access-token",
     "apps/revoke-installation-access-token",
     "apps/create-from-manifest",
+    "apps/list-webhook-deliveries",
+    "apps/get-webhook-delivery",
     "repos/get",
     "repos/get-collaborator-permission-level",
     "issues/get",

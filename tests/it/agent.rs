@@ -292,6 +292,60 @@ async fn l17_an_interrupted_run_goes_on_with_its_calls_answered() {
     );
 }
 
+/// Only the first call without an output can have begun; what does no harm twice is simply made.
+#[tokio::test]
+async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
+    let call = |id: &str, name: &str, arguments: Value| ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    };
+    let mut bench = Bench::with(&[]).await;
+    let reply = Message {
+        role: Role::Assistant,
+        tool_calls: vec![
+            call(
+                "a",
+                "edit_file",
+                json!({"path": "none", "old_text": "a", "new_text": "b"}),
+            ),
+            call("b", "write_file", json!({"path": "made", "content": "it"})),
+        ],
+        ..Message::user("")
+    };
+    let stored = |messages| Checkpoint {
+        turn: 3,
+        messages,
+        tokens: 10,
+        cost_usd: 0.0,
+        spent_ms: 1_000,
+    };
+    let brief = || vec![Message::system("Rules."), Message::user("Brief.")];
+    bench.resume = Some(stored([brief(), vec![reply]].concat()));
+    let (solution, server) = bench.run(vec![finish()]).await;
+    check_finished(&solution);
+    let output = |at: usize| {
+        server.requests()[0].messages()[at]["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(output(3).contains("interrupted"), "{}", output(3));
+    assert!(output(4).contains("made"), "{}", output(4));
+
+    let arguments =
+        json!({"status": "done", "title": "It is done", "summary": "All of it.", "risks": "None.", "not_done": ""});
+    let reply = Message {
+        role: Role::Assistant,
+        tool_calls: vec![call("c", "finish", arguments)],
+        ..Message::user("")
+    };
+    bench.resume = Some(stored([brief(), vec![reply]].concat()));
+    let (solution, server) = bench.run(vec![]).await;
+    check_finished(&solution);
+    assert_eq!(server.requests().len(), 0, "the model had finished already");
+}
+
 #[tokio::test]
 async fn finishing_beside_a_failed_call_is_put_off() {
     let bench = Bench::with(&[]).await;

@@ -128,6 +128,40 @@ impl Database {
     }
 }
 
+/// Every column of every row of every table as text, bytes as hex.
+pub async fn dump(url: &Secret) -> String {
+    let url = url.expose();
+    let mut rows: Vec<String> = Vec::new();
+    if url.starts_with("sqlite:") {
+        let mut connection = SqliteConnection::connect(url).await.unwrap();
+        let tables = "SELECT name FROM sqlite_master WHERE type = 'table'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
+        for table in tables {
+            let columns = "SELECT group_concat('quote(\"' || name || '\")', ' || ') FROM pragma_table_info($1)";
+            let columns: String = sqlx::query_scalar(columns)
+                .bind(&table)
+                .fetch_one(&mut connection)
+                .await
+                .unwrap();
+            let query = AssertSqlSafe(format!("SELECT {columns} FROM \"{table}\""));
+            let found: Vec<String> = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+            rows.extend(found);
+        }
+        connection.close().await.unwrap();
+    } else {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let tables = "SELECT tablename::TEXT FROM pg_tables WHERE schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
+        for table in tables {
+            let query = AssertSqlSafe(format!("SELECT whole::TEXT FROM \"{table}\" AS whole"));
+            let found: Vec<String> = sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap();
+            rows.extend(found);
+        }
+        connection.close().await.unwrap();
+    }
+    rows.join("\n")
+}
+
 async fn in_cluster(cluster: &Url, statement: String) {
     let mut connection = PgConnection::connect(cluster.as_str())
         .await

@@ -3,13 +3,20 @@
 
 mod agent;
 mod cli;
+mod crash;
 mod databases;
+mod deploy;
 mod git;
 mod github;
 mod model;
 mod model_server;
+mod polling;
+mod process;
+mod publishing;
 mod receiver;
 mod sandbox;
+mod service;
 mod store;
+mod story;
 mod tidy;
 mod workspace;

@@ -21,6 +21,7 @@ pub struct Reply {
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     ending: Ending,
+    gate: Option<CancellationToken>,
 }
 
 /// What happens after the body.
@@ -84,7 +85,14 @@ impl Reply {
             headers: vec![("content-type", content_type.to_owned())],
             body: body.into(),
             ending: Ending::Good,
+            gate: None,
         }
+    }
+
+    /// The answer comes only once this token is cancelled.
+    pub fn after(mut self, gate: &CancellationToken) -> Self {
+        self.gate = Some(gate.clone());
+        self
     }
 
     /// The request is taken and never answered.
@@ -300,6 +308,11 @@ impl ModelServer {
         &self.url
     }
 
+    /// Adds lines to the script.
+    pub fn play(&self, script: impl IntoIterator<Item = Reply>) {
+        locked(&self.play).script.extend(script);
+    }
+
     /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         locked(&self.play).requests.clone()
@@ -360,6 +373,9 @@ async fn answer(
             _ => Reply::error(StatusCode::BAD_REQUEST.as_u16(), &wrong.join("; ")),
         }
     };
+    if let Some(gate) = &reply.gate {
+        gate.cancelled().await;
+    }
     if reply.ending == Ending::Silence {
         return std::future::pending().await;
     }

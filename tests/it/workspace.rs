@@ -9,7 +9,7 @@ use forgehand::git::Git;
 use forgehand::ids::{JobId, RepoId};
 use rustix::fs::{Mode, OFlags};
 
-use forgehand::workspace::{RunFolder, mirror_path, sweep};
+use forgehand::workspace::{RunFolder, jobs_with_folders, mirror_path, publish_path, remove_all};
 
 use crate::git::bench::{Bench, run, write};
 
@@ -91,7 +91,10 @@ fn a_folder_is_removed_whatever_the_sandbox_did_and_nothing_else_is() {
 #[test]
 fn a_sweep_removes_orphans_and_goes_on_with_what_was_interrupted() {
     let state = tempfile::tempdir().unwrap();
-    assert_eq!(sweep(state.path(), |_| true).unwrap().removed, 0, "no runs folder yet");
+    assert!(
+        jobs_with_folders(state.path()).unwrap().is_empty(),
+        "no runs folder yet"
+    );
     let (kept, orphan, half) = (job(), job(), job());
     for id in [&kept, &orphan] {
         let folder = RunFolder::create(state.path(), id).unwrap();
@@ -100,8 +103,14 @@ fn a_sweep_removes_orphans_and_goes_on_with_what_was_interrupted() {
     let runs = state.path().join("runs");
     write(&runs.join(format!(".removing-{half}/0/a/b")), "x");
     write(&runs.join("notes.txt"), "not ours");
-    let swept = sweep(state.path(), |id| *id == kept).unwrap();
-    assert_eq!((swept.removed, swept.failed), (2, Vec::new()));
+    let published = job();
+    write(&publish_path(state.path(), &published).join("change.bundle"), "x");
+    let listed = jobs_with_folders(state.path()).unwrap();
+    assert_eq!(listed.len(), 4);
+    for id in listed.iter().filter(|id| **id != kept) {
+        remove_all(state.path(), id).unwrap();
+    }
+    assert_eq!(fs::read_dir(state.path().join("publish")).unwrap().count(), 0);
     let mut left: Vec<String> = fs::read_dir(&runs)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

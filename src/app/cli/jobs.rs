@@ -43,11 +43,17 @@ enum Action {
     Cancel {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Queue a job once more that failed or was stopped.
     Retry {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -85,27 +91,48 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             }
         }
         Action::Show { id, json } => show_one(&mut tx, &id, json).await?,
-        Action::Cancel { id } => {
+        Action::Cancel { id, json } => {
             let result = tx
                 .cancel_job(&id, "stopped at the command line", crate::clock::Clock::System.now())
                 .await?;
             tx.commit().await?;
+<<<<<<< HEAD
             match result {
                 CancelResult::Cancelled => say!("job {id} is cancelled"),
                 CancelResult::Requested => say!("job {id} was asked to stop; its worker does so within seconds"),
+=======
+            let (word, sentence) = match result {
+                CancelResult::Cancelled => ("cancelled", "is cancelled"),
+                CancelResult::Requested => ("requested", "was asked to stop; its worker does so within seconds"),
+>>>>>>> main
                 CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
-            }
+            };
+            tell(&id, word, sentence, json)?;
         }
-        Action::Retry { id } => {
+        Action::Retry { id, json } => {
             let queued = tx.requeue_job(&id, crate::clock::Clock::System.now()).await?;
             tx.commit().await?;
             if !queued {
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
+<<<<<<< HEAD
             store.ring();
             say!("job {id} is queued again");
+=======
+            app.store().ring();
+            tell(&id, "queued", "is queued again", json)?;
+>>>>>>> main
         }
     }
+    Ok(())
+}
+
+/// What became of a job: a word for scripts, a sentence for people.
+fn tell(id: &JobId, word: &str, sentence: &str, json: bool) -> anyhow::Result<()> {
+    if json {
+        return show::json(&serde_json::json!({"job": id, "result": word}));
+    }
+    println!("job {id} {sentence}");
     Ok(())
 }
 

@@ -198,6 +198,14 @@ impl GitPrograms {
             .await
     }
 
+    /// The message of a commit.
+    pub(super) async fn message(&self, repo: &Path, at: &str) -> anyhow::Result<String> {
+        let output = self
+            .run(repo, &["log", "-n", "1", "--format=%B", at, "--"], b"")
+            .await?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    }
+
     /// What `head` changes beyond its common ancestor with `base`, as a unified diff.
     pub(super) async fn diff(&self, repo: &Path, base: &str, head: &str) -> anyhow::Result<String> {
         let output = self

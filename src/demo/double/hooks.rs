@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use crate::secret::{Secret, random_bytes};
 
 use super::GitHubDouble;
+use super::answer::{Answer, Refused};
+use super::routes::Call;
 use super::state::State;
 
 /// What the App subscribes to.
@@ -133,6 +135,73 @@ impl State {
         delivery.at = self.now();
         self.send_delivery(delivery);
         Ok(())
+    }
+}
+
+/// The log of webhook calls, as the App reads it.
+impl State {
+    /// Newest first, in pages that a cursor leads through.
+    pub(super) fn list_deliveries(&self, call: &Call) -> Result<Answer, Refused> {
+        let per_page: usize = call.query("per_page").and_then(|text| text.parse().ok()).unwrap_or(30);
+        let per_page = per_page.clamp(1, 100);
+        let before: u64 = call
+            .query("cursor")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(u64::MAX);
+        // A call that is on its way has no place in the log yet.
+        let logged = |delivery: &&Delivery| delivery.id < before && delivery.state != DeliveryState::Sending;
+        let older = || self.deliveries.iter().rev().filter(logged);
+        let shown: Vec<&Delivery> = older().take(per_page).collect();
+        let page: Vec<Value> = shown.iter().map(|delivery| delivery.summary()).collect();
+        let answer = Answer::new(200, page.into());
+        Ok(match shown.last() {
+            Some(last) if older().count() > per_page => {
+                let next = format!(
+                    "<{}?per_page={per_page}&cursor={}>; rel=\"next\"",
+                    call.address, last.id
+                );
+                answer.header("link", &next)
+            }
+            _ => answer,
+        })
+    }
+
+    pub(super) fn show_delivery(&self, id: &str) -> Result<Answer, Refused> {
+        let found = self.deliveries.iter().find(|delivery| delivery.id.to_string() == id);
+        let delivery = found.ok_or_else(Refused::not_found)?;
+        let mut detail = delivery.summary();
+        detail["url"] = self.hook.as_ref().map_or("", |hook| &hook.url).into();
+        detail["request"] = serde_json::json!({
+            "headers": { "X-GitHub-Event": delivery.event, "X-GitHub-Delivery": delivery.guid },
+            "payload": serde_json::from_str::<Value>(&delivery.body).unwrap_or_default(),
+        });
+        detail["response"] = serde_json::json!({ "headers": {}, "payload": "" });
+        Answer::ok(detail)
+    }
+}
+
+impl Delivery {
+    fn summary(&self) -> Value {
+        let (status, code) = match &self.state {
+            DeliveryState::Answered(code) if (200..300).contains(code) => ("OK".to_owned(), *code),
+            DeliveryState::Answered(code) => (format!("Invalid HTTP Response: {code}"), *code),
+            DeliveryState::Failed(why) => (why.clone(), 0),
+            DeliveryState::Sending => ("pending".to_owned(), 0),
+        };
+        serde_json::json!({
+            "id": self.id,
+            "guid": self.guid,
+            "delivered_at": super::shape::time(self.at),
+            "redelivery": self.redelivery,
+            "duration": 0.01,
+            "status": status,
+            "status_code": code,
+            "event": self.event,
+            "action": self.action,
+            "installation_id": null,
+            "repository_id": null,
+            "throttled_at": null,
+        })
     }
 }
 

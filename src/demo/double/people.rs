@@ -388,6 +388,12 @@ impl GitHubDouble {
         self.inner.git.show(&bare, at, path).await
     }
 
+    /// The whole message of a branch's last commit.
+    pub async fn message(&self, repo: &str, at: &str) -> anyhow::Result<String> {
+        let bare = self.lock().repo_named(repo)?.path.clone();
+        self.inner.git.message(&bare, at).await
+    }
+
     /// What a branch changes beyond its common ancestor with another, as a unified diff.
     pub async fn diff(&self, repo: &str, base: &str, head: &str) -> anyhow::Result<String> {
         let bare = self.lock().repo_named(repo)?.path.clone();

@@ -125,6 +125,14 @@ impl State {
         };
         match (call.method.as_str(), parts) {
             ("GET", ["app"]) => as_app().and_then(|()| Answer::ok(self.shape_app())),
+            ("GET", ["app", "hook", "deliveries"]) => {
+                as_app()?;
+                self.list_deliveries(call)
+            }
+            ("GET", ["app", "hook", "deliveries", id]) => {
+                as_app()?;
+                self.show_delivery(id)
+            }
             ("GET", ["app", "installations"]) => {
                 as_app()?;
                 call.page(vec![self.shape_installation()], |shape| shape)

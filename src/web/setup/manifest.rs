@@ -21,25 +21,26 @@ const EVENTS: [&str; 6] = [
     "repository",
 ];
 
-/// The manifest that GitHub is given. Without a public address there is nowhere to deliver to,
-/// and the App is registered without a webhook.
+/// Where the webhooks of a service without a public address go: nowhere. The name cannot exist
+/// (RFC 2606), so nobody gets them, and GitHub's log of failed calls is what the service reads.
+const NOWHERE: &str = "https://forgehand.invalid/webhook";
+
+/// The manifest that GitHub is given.
 pub(super) fn json(base_url: &str, public_url: Option<&str>) -> Value {
     let permissions: serde_json::Map<String, Value> = PERMISSIONS
         .iter()
         .map(|(name, level)| ((*name).to_owned(), json!(level)))
         .collect();
-    let mut manifest = json!({
+    let webhook = public_url.map_or_else(|| NOWHERE.to_owned(), |url| format!("{url}/webhook"));
+    json!({
         "name": "Forgehand",
         "url": base_url,
         "redirect_url": format!("{base_url}/setup/callback"),
         "public": false,
         "default_permissions": permissions,
-    });
-    if let Some(public_url) = public_url {
-        manifest["hook_attributes"] = json!({ "url": format!("{public_url}/webhook"), "active": true });
-        manifest["default_events"] = json!(EVENTS);
-    }
-    manifest
+        "hook_attributes": { "url": webhook, "active": true },
+        "default_events": EVENTS,
+    })
 }
 
 #[cfg(test)]
@@ -70,9 +71,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_public_address_there_is_no_webhook() {
+    fn without_a_public_address_webhooks_go_nowhere_but_are_logged() {
         let manifest = json("http://127.0.0.1:8080", None);
-        assert!(manifest.get("hook_attributes").is_none() && manifest.get("default_events").is_none());
+        assert_eq!(manifest["hook_attributes"]["url"], NOWHERE);
+        assert!(!manifest["default_events"].as_array().unwrap().is_empty());
         let manifest = json("https://forge.example", Some("https://forge.example"));
         assert_eq!(manifest["hook_attributes"]["url"], "https://forge.example/webhook");
         assert_eq!(manifest["redirect_url"], "https://forge.example/setup/callback");

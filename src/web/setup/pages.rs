@@ -41,8 +41,9 @@ pub(super) fn form(form: &Form<'_>) -> Response {
     let warning = if form.has_public_url {
         ""
     } else {
-        "<p class=\"warn\"><code>server.public_url</code> is not set, so GitHub cannot deliver webhooks: the App will be \
-         registered without one. Set it and restart first if GitHub can reach this service.</p>"
+        "<p class=\"warn\"><code>server.public_url</code> is not set, so GitHub cannot deliver webhooks here. The App \
+         gets a webhook address that does not exist, and the service reads the calls from GitHub's log every few \
+         seconds instead. With a public address, set it first and open this page again.</p>"
     };
     let pretty = serde_json::to_string_pretty(form.manifest).unwrap_or_default();
     let body = format!(

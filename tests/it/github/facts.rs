@@ -72,6 +72,11 @@ async fn drive(stage: &Stage) {
         .await
         .unwrap();
     client.revoke_token().await.unwrap();
+    double.hooks("http://127.0.0.1:9/webhook", &double.webhook_secret());
+    double.comment(REPO, number.0, "nobody hears this", "ada").unwrap();
+    double.deliveries_settled().await;
+    let logged = stage.github.deliveries(chrono::DateTime::UNIX_EPOCH, 10).await.unwrap();
+    stage.github.delivery_payload(logged[0].id).await.unwrap();
 }
 
 /// The operation of a recorded request: the description's path has `{names}` for parts.

@@ -84,6 +84,34 @@ async fn a_job_without_a_status_comment_has_nothing_to_settle() {
 }
 
 #[tokio::test]
+async fn t15_a_label_is_settled_although_the_job_never_began() {
+    each(async |store| {
+        let mut job = fix(1);
+        job.request.trigger = Trigger::Label {
+            label: "agent".to_owned(),
+        };
+        let id = insert(&store, &job).await;
+        let unsettled = async || {
+            with(&store, async |tx| tx.unsettled_jobs(in_seconds(-600), 10).await)
+                .await
+                .unwrap()
+        };
+        assert_eq!(unsettled().await, [], "it is not over");
+        with(&store, async |tx| tx.cancel_job(&id, "not needed", in_seconds(0)).await)
+            .await
+            .unwrap();
+        assert_eq!(unsettled().await, [id.clone()]);
+        with(&store, async |tx| {
+            tx.note_settled(&id, 20, EffectState::Failed, "no comment").await
+        })
+        .await
+        .unwrap();
+        assert_eq!(unsettled().await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_is_taken_once_any_job_has_it() {
     each(async |store| {
         let lease = leased(&store, &fix(1), LONG).await;

@@ -1,0 +1,167 @@
+//! The push of a stored change: the commit is rebuilt from the bundle, must be the one that was
+//! promised, and goes to its branch with a lease. Called by the dispatcher.
+//! Never overwrites what somebody else pushed, and never claims a push that the remote does not show.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Landed, Step, pushed_id};
+use crate::effect::EffectState;
+use crate::git::{GitError, Import, Remote, TreePolicy};
+use crate::ids::{BranchName, CommitSha, Subject};
+use crate::job::JobError;
+use crate::publish::BUNDLE;
+use crate::secret::Secret;
+use crate::workspace::{mirror_path, publish_path};
+
+/// Longest time a mirror may take to be refreshed.
+const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// How one push ended.
+enum Pushed {
+    /// As it should, or for good.
+    Settled(Landed),
+    /// The token was refused.
+    TokenRefused(String),
+}
+
+/// A commit and where it belongs.
+pub(super) struct Promise<'a> {
+    /// The branch.
+    pub branch: &'a BranchName,
+    /// Where it must point before.
+    pub expect: Option<&'a CommitSha>,
+    /// Parent of the commit.
+    pub parent: &'a CommitSha,
+    /// The commit.
+    pub sha: &'a CommitSha,
+    /// Its message.
+    pub message: &'a str,
+}
+
+impl Step<'_> {
+    /// Pushes; a refused token is replaced once, since tokens can end early.
+    pub(super) async fn push(&self, promise: &Promise<'_>) -> Result<Landed, JobError> {
+        let token = self.client.git_token().await?;
+        let refused = match self.push_with(promise, token.clone()).await? {
+            Pushed::Settled(landed) => return Ok(landed),
+            Pushed::TokenRefused(_) => self.client.git_token_after(&token).await?,
+        };
+        match self.push_with(promise, refused).await? {
+            Pushed::Settled(landed) => Ok(landed),
+            Pushed::TokenRefused(why) => Ok(Landed::Not(EffectState::Failed, why)),
+        }
+    }
+
+    async fn push_with(&self, promise: &Promise<'_>, token: Secret) -> Result<Pushed, JobError> {
+        let remote = Remote {
+            url: self.client.git_url(),
+            token: Some(token),
+        };
+        let folder = publish_path(&self.publisher.state_dir, &self.leased.job.id);
+        let result = self.rebuild_and_push(promise, &folder, &remote).await;
+        if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
+            tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
+        }
+        match result {
+            Ok(landed) => Ok(Pushed::Settled(landed)),
+            Err(Broken::Git(GitError::Unauthorized(why))) => Ok(Pushed::TokenRefused(why)),
+            Err(Broken::Git(GitError::Refused(why))) => Ok(Pushed::Settled(Landed::Not(EffectState::Failed, why))),
+            Err(Broken::Git(error)) => Err(error.into()),
+            Err(Broken::Job(error)) => Err(error),
+        }
+    }
+
+    /// P10: commits on the branch of a pull request that is over would go nowhere.
+    async fn over(&self, expect: Option<&CommitSha>) -> Result<Option<String>, JobError> {
+        let (Subject::Pull(number), Some(_)) = (&self.leased.job.subject, expect) else {
+            return Ok(None);
+        };
+        let pull = self.client.pull(*number).await?;
+        Ok((pull.state != "open").then(|| {
+            let word = if pull.merged { "merged" } else { "closed" };
+            format!("pull request #{number} was {word} meanwhile")
+        }))
+    }
+
+    /// Where somebody moved the branch meanwhile, or the pull request is over, the work goes
+    /// beside it and nothing of theirs is touched.
+    async fn rebuild_and_push(&self, promise: &Promise<'_>, folder: &Path, remote: &Remote) -> Result<Landed, Broken> {
+        let (publisher, job) = (self.publisher, &self.leased.job);
+        let over = self.over(promise.expect).await?;
+        let Promise { branch, sha, .. } = *promise;
+        let import = self.rebuild(folder, remote, promise.parent).await?;
+        let rebuilt = publisher
+            .git
+            .commit(&import, promise.parent, promise.message, &publisher.signature(job))
+            .await?;
+        if rebuilt != *sha {
+            let reason = format!("the stored change rebuilds to {rebuilt}, not to {sha}");
+            return Err(Broken::Job(JobError::Fail(reason)));
+        }
+        let why = match over {
+            Some(over) => over,
+            None => match publisher
+                .git
+                .push(&import.repo, remote, sha, branch, promise.expect)
+                .await
+            {
+                Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
+                Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        // HTTP libraries repeat a request whose connection broke: it may have been us who moved it.
+        if self.client.branch_sha(branch).await.map_err(JobError::from)?.as_ref() == Some(sha) {
+            return Ok(Landed::As(pushed_id(branch, sha)));
+        }
+        let beside = BranchName::for_task(&job.subject.to_string()).with_suffix(&job.id.as_str()[20..]);
+        publisher.git.push(&import.repo, remote, sha, &beside, None).await?;
+        Ok(Landed::Beside(pushed_id(&beside, sha), why))
+    }
+
+    async fn rebuild(&self, folder: &Path, remote: &Remote, base: &CommitSha) -> Result<Import, Broken> {
+        let (publisher, job) = (self.publisher, &self.leased.job);
+        let mut tx = publisher.store.begin().await.map_err(JobError::from)?;
+        let stored = tx.checkpoint(&job.id, BUNDLE).await.map_err(JobError::from)?;
+        drop(tx);
+        let Some((_, bundle)) = stored else {
+            return Err(Broken::Job(JobError::Fail("the stored change is missing".to_owned())));
+        };
+        let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
+        if tokio::fs::try_exists(folder).await.map_err(local)? {
+            tokio::fs::remove_dir_all(folder).await.map_err(local)?;
+        }
+        tokio::fs::create_dir_all(folder).await.map_err(local)?;
+        let bundle_file = folder.join("change.bundle");
+        tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
+        let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
+        let mirror = mirror_path(&publisher.state_dir, job.repo_id);
+        let git = &publisher.git;
+        git.refresh_mirror(&mirror, remote, &[], MIRROR_TIMEOUT).await?;
+        git.check_out(&mirror, remote, base, &base_git, &tree).await?;
+        // The rules were applied when the change was accepted; here only the bytes are needed.
+        let policy = TreePolicy::default();
+        Ok(git
+            .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
+            .await?)
+    }
+}
+
+/// Why there was no push: git's own reason is kept, since a refused token is not the end.
+enum Broken {
+    Git(GitError),
+    Job(JobError),
+}
+
+impl From<GitError> for Broken {
+    fn from(error: GitError) -> Self {
+        Broken::Git(error)
+    }
+}
+
+impl From<JobError> for Broken {
+    fn from(error: JobError) -> Self {
+        Broken::Job(error)
+    }
+}

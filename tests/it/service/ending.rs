@@ -1,0 +1,73 @@
+//! What must hold when a story is over, whatever it was about. Never forgives anything silently.
+
+use std::path::Path;
+
+use forgehand::job::{Job, JobKind};
+
+use super::{REPO, Service, until};
+
+/// A final status comment says one of these in its headline.
+const FINAL_MARKS: [&str; 6] = ["### ✅", "### 💬", "### ☑️", "### 🚫", "### ❌", "### ⏹️"];
+
+impl Service {
+    /// Ends the story: everything is over and said, nothing is left running or unread.
+    pub(super) async fn end(mut self) {
+        self.done().await;
+        if self.running.is_some() {
+            self.stop().await;
+        }
+        self.github.assert_no_unknown_routes();
+        assert_eq!(self.github.unused_faults(), Vec::<String>::new(), "faults never struck");
+        self.model.assert_all_read();
+        for job in self.jobs().await {
+            self.assert_said_once(&job).await;
+        }
+        let folder = self.folder.path().to_owned();
+        until("every process of the sandbox is gone", async || {
+            processes_in(&folder).is_empty()
+        })
+        .await;
+        self.store.close().await;
+    }
+
+    /// A job that changes code has exactly one status comment for each round in which it began,
+    /// and the comment has come to its end.
+    async fn assert_said_once(&self, job: &Job) {
+        let Some(number) = job.subject.number().filter(|_| job.kind == JobKind::Fix) else {
+            return;
+        };
+        let Ok(comments) = self.github.comments(REPO, number.0) else {
+            return; // the repository was deleted
+        };
+        let mut tx = self.store.begin().await.unwrap();
+        let effects = tx.effects(&job.id).await.unwrap();
+        drop(tx);
+        for effect in effects.iter().filter(|effect| effect.body.kind() == "status_comment") {
+            let mark = format!("<!-- forgehand:v1:{}:{}:", job.id, effect.seq);
+            let found: Vec<&str> = comments
+                .iter()
+                .filter(|comment| comment.ours && comment.body.contains(&mark))
+                .map(|comment| comment.body.as_str())
+                .collect();
+            let expected = usize::from(effect.remote_id.is_some());
+            assert_eq!(found.len(), expected, "status comments of job {}: {found:#?}", job.id);
+            for body in found {
+                let is_final = FINAL_MARKS.iter().any(|mark| body.starts_with(mark));
+                assert!(is_final, "the status comment of job {} is not final: {body}", job.id);
+            }
+        }
+    }
+}
+
+/// Processes that have a folder of the story mounted: the inside of its sandboxes.
+fn processes_in(folder: &Path) -> Vec<String> {
+    let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let mounts = std::fs::read_to_string(entry.path().join("mountinfo")).unwrap_or_default();
+        if mounts.contains(&name) {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found
+}

@@ -1,0 +1,14 @@
+//! Stories of the whole service, told on both databases: somebody does something on GitHub, and
+//! somebody sees something there. Never looks inside the program, except into its database.
+
+mod authority;
+mod branch;
+mod delivery;
+mod fault;
+mod label;
+mod outcome;
+mod repository;
+mod restart;
+mod secret;
+mod stop;
+mod words;

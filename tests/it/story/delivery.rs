@@ -1,0 +1,166 @@
+//! Deliveries that come twice, requests while work goes on, and things that trigger nothing.
+
+use forgehand::demo::double::NewPullByPerson;
+use forgehand::job::Outcome;
+use tokio_util::sync::CancellationToken;
+
+use crate::service::{MONA, REPO, Service, bug_fix, finish, mend, note, until, usual};
+
+/// The GUID of the delivery that started the first job.
+fn guid_of(service: &Service, action: &str) -> String {
+    let deliveries = service.github.deliveries();
+    let found = deliveries
+        .iter()
+        .find(|delivery| delivery.action.as_deref() == Some(action));
+    found.expect("the delivery was sent").guid.clone()
+}
+
+#[tokio::test]
+async fn w07_t14_a_delivery_that_comes_again_starts_nothing() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.model.play(bug_fix());
+            let issue = service.labelled_issue();
+            let guid = guid_of(service, "labeled");
+            service.github.deliver_twice_at_once(&guid).unwrap();
+            service.github.redeliver_with_new_guid(&guid).unwrap();
+            service.done().await;
+            service.github.redeliver(&guid).unwrap();
+            service.github.redeliver_with_new_guid(&guid).unwrap();
+            service.done().await;
+            assert_eq!(service.jobs().await.len(), 1);
+            service.only_pull();
+            service.our_only_words(issue);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn t4_a_request_while_work_goes_on_is_acknowledged_and_done_afterwards() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let pull = service.opened_pull().await;
+            let gate = CancellationToken::new();
+            service
+                .model
+                .play([note("a.txt").after(&gate), finish(), note("b.txt"), finish()]);
+            service.comment(pull, "/agent fix Write a.txt.");
+            service.model_is_asked(3).await;
+            let second = service.comment(pull, "/agent fix Write b.txt.");
+            service.comment(pull, "Thank you all!");
+            until("the second request is acknowledged", async || {
+                let comments = service.github.comments(REPO, pull).unwrap();
+                let asked = comments.into_iter().find(|comment| comment.id == second).unwrap();
+                asked.reactions.iter().any(|reaction| reaction.content == "eyes")
+            })
+            .await;
+            assert_eq!(service.model.requests().len(), 3, "one job of a pull request at a time");
+            gate.cancel();
+            service.done().await;
+            let branch = service.only_pull().head;
+            assert_eq!(service.github.commits(REPO, &branch).await.unwrap().len(), 4);
+            assert_eq!(service.fixes().await.len(), 3);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn p07_t1_bots_and_our_own_words_trigger_nothing() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let issue = service.issue();
+            service.github.bot("helper[bot]", 77);
+            service.comment_by(issue, "/agent fix", "helper[bot]");
+            service.comment_by(issue, "/agent fix", &service.github.bot_login());
+            service.comment(issue, "I would not say `/agent fix` yet.\n\n> /agent fix\n");
+            service.done().await;
+            assert!(service.jobs().await.is_empty());
+            assert_eq!(service.github.ledger(), []);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn g2_a_pull_request_from_a_fork_gets_an_honest_sentence() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let github = &service.github;
+            github.person("eve");
+            github.fork(REPO, "eve/words").await.unwrap();
+            github.grant("eve/words", "eve", "admin").unwrap();
+            let files = [("count.sh", "wc -w\n")];
+            github.push("eve/words", "patch", &files, "Count", "eve").await.unwrap();
+            let new = NewPullByPerson {
+                head_repo: "eve/words",
+                head: "patch",
+                base: "main",
+                title: "Count",
+                body: "",
+                by: "eve",
+            };
+            let pull = github.open_pull(REPO, new).await.unwrap();
+            service.comment(pull, "/agent fix");
+            service.done().await;
+            let words = service.our_only_words(pull);
+            assert!(words.starts_with("### 🚫") && words.contains("fork"), "{words}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn p10_a_closed_or_merged_pull_request_is_left_alone() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let pull = service.opened_pull().await;
+            let head = service.only_pull().head_sha;
+            service.github.close_issue(REPO, pull, MONA).unwrap();
+            service.comment(pull, "/agent fix");
+            service.done().await;
+            assert!(service.our_only_words(pull).contains("is closed"));
+            service.github.reopen_issue(REPO, pull, MONA).unwrap();
+            service.github.merge_pull(REPO, pull, MONA).await.unwrap();
+            service.comment(pull, "/agent fix");
+            service.done().await;
+            let last = service.our_comments(pull).pop().unwrap().body;
+            assert!(last.contains("is closed") || last.contains("merged"), "{last}");
+            assert_eq!(service.only_pull().head_sha, head);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_label_on_a_closed_issue_starts_nothing() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let issue = service.issue();
+            service.github.close_issue(REPO, issue, MONA).unwrap();
+            service.label(issue);
+            service.done().await;
+            assert!(service.our_only_words(issue).contains("Reopen it"));
+            assert!(service.pulls().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn two_issues_are_worked_on_at_the_same_time() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let (first, second) = (CancellationToken::new(), CancellationToken::new());
+            let script = [mend().after(&first), mend().after(&second), finish(), finish()];
+            service.model.play(script);
+            service.labelled_issue();
+            service.labelled_issue();
+            service.model_is_asked(2).await;
+            first.cancel();
+            second.cancel();
+            service.done().await;
+            let opened = service.fixes().await;
+            let all = opened
+                .iter()
+                .all(|job| matches!(job.outcome, Some(Outcome::Opened { .. })));
+            assert!(all, "{opened:#?}");
+            assert_eq!(service.pulls().len(), 2);
+        })
+        .await;
+}
