@@ -30,12 +30,15 @@ pub trait ConfigValue: Sized {
             .parse::<toml::Table>()
             .ok()
             .and_then(|mut table| table.remove("x"));
-        if let Some(value) = as_toml
-            && let Ok(parsed) = Self::from_toml(&value)
-        {
+        let read = as_toml.map(|value| Self::from_toml(&value));
+        if let Some(Ok(parsed)) = read {
             return Ok(parsed);
         }
-        Self::from_toml(&Value::String(text.to_owned()))
+        // What is wrong with a number says more than that it is no text.
+        Self::from_toml(&Value::String(text.to_owned())).map_err(|problem| match read {
+            Some(Err(better)) => better,
+            _ => problem,
+        })
     }
 
     /// The value for people.

@@ -43,7 +43,7 @@ enum Action {
     Cancel {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -51,7 +51,7 @@ enum Action {
     Retry {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -96,15 +96,9 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
                 .cancel_job(&id, "stopped at the command line", crate::clock::Clock::System.now())
                 .await?;
             tx.commit().await?;
-<<<<<<< HEAD
-            match result {
-                CancelResult::Cancelled => say!("job {id} is cancelled"),
-                CancelResult::Requested => say!("job {id} was asked to stop; its worker does so within seconds"),
-=======
             let (word, sentence) = match result {
                 CancelResult::Cancelled => ("cancelled", "is cancelled"),
                 CancelResult::Requested => ("requested", "was asked to stop; its worker does so within seconds"),
->>>>>>> main
                 CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
             };
             tell(&id, word, sentence, json)?;
@@ -115,13 +109,8 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             if !queued {
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
-<<<<<<< HEAD
             store.ring();
-            say!("job {id} is queued again");
-=======
-            app.store().ring();
             tell(&id, "queued", "is queued again", json)?;
->>>>>>> main
         }
     }
     Ok(())
@@ -132,7 +121,7 @@ fn tell(id: &JobId, word: &str, sentence: &str, json: bool) -> anyhow::Result<()
     if json {
         return show::json(&serde_json::json!({"job": id, "result": word}));
     }
-    println!("job {id} {sentence}");
+    say!("job {id} {sentence}");
     Ok(())
 }
 
