@@ -12,8 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{Config, GitHubConfig, Origin, Problems, SandboxConfig};
-use crate::git::Git;
+use crate::config::{Config, GitHubConfig, Origin};
 use crate::github::{App as GitHubApp, GitHub};
 use crate::intake::Rules;
 use crate::publish::{MarkerKey, Publisher};
@@ -21,13 +20,13 @@ use crate::queue::Queue;
 use crate::run::Ports;
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
+use crate::web;
 use crate::worker::{Poll, Worker, maintain};
-use crate::{model, web};
 
 pub mod cli;
 mod instance;
 mod logging;
-mod toolchain;
+mod ports;
 
 pub use instance::Instance;
 
@@ -337,7 +336,7 @@ impl App {
     /// # Errors
     /// When git or the model cannot be opened.
     pub fn ports(&self) -> anyhow::Result<Ports> {
-        open_ports(&self.config, &self.surroundings, &self.clock, &self.redactor)
+        ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)
     }
 }
 
@@ -368,38 +367,6 @@ async fn unbroken<F: Future<Output = ()>>(stop: &CancellationToken, work: impl F
 
 /// Pause before a worker that broke down is started again.
 const AFTER_A_BREAKDOWN: Duration = Duration::from_secs(1);
-
-/// What runs need; no database and no state folder is among it.
-fn open_ports(
-    config: &Config,
-    surroundings: &Surroundings,
-    clock: &Clock,
-    redactor: &Redactor,
-) -> anyhow::Result<Ports> {
-    // A model that cannot be opened is a mistake in its section: nothing has been called yet.
-    let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]))?;
-    Ok(Ports {
-        git: Git::find()?,
-        model,
-        max_output_tokens: config.model.max_output_tokens,
-        sandbox: complete_sandbox(&config.sandbox, surroundings),
-        budget: config.budget.clone(),
-        clock: clock.clone(),
-        redactor: redactor.clone(),
-    })
-}
-
-/// The sandbox's section with what this machine has.
-fn complete_sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> SandboxConfig {
-    let mut config = config.clone();
-    toolchain::add(
-        &mut config,
-        surroundings.home.as_deref(),
-        surroundings.rustup_home.as_deref(),
-    );
-    config.helper.get_or_insert_with(|| surroundings.program.clone());
-    config
-}
 
 /// Credentials that the set-up page stored fill what the configuration leaves open.
 fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::checkout::pack_into;
 use super::{Git, GitError, Import};
 use crate::ids::{BranchName, CommitSha};
 
@@ -104,9 +105,7 @@ pub(super) async fn leave_branch(
     wanted: &BranchName,
 ) -> Result<BranchName, GitError> {
     let branch = free_name(git, repo, wanted, sha).await?;
-    git.call(&["pack-objects", "-q", "--revs", "--delta-base-offset"])
-        .arg(repo.git_dir.join("objects/pack/pack"))
-        .git_dir(&import.repo)
+    pack_into(git, &import.repo, &repo.git_dir, &["--revs"])
         .stdin(format!("{sha}\n^{}\n", import.base))
         .run()
         .await?;

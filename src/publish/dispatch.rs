@@ -87,10 +87,7 @@ pub async fn dispatch(publisher: &Publisher, leased: &LeasedJob, pulse: &Pulse) 
     if effects.is_empty() {
         return Ok(());
     }
-    let client = publisher
-        .client_while(&leased.job, pulse)
-        .under_present_name()
-        .await?;
+    let client = publisher.client_while(&leased.job, pulse).under_present_name().await?;
     for effect in effects {
         let step = Step {
             publisher,

@@ -17,6 +17,8 @@ mod run;
 /// A user's home, working folder and temporary files.
 pub(super) struct User {
     all: tempfile::TempDir,
+    /// On another file system than the rest where the machine has two.
+    tmp: tempfile::TempDir,
 }
 
 /// How the program ended.
@@ -30,8 +32,11 @@ impl User {
     pub(super) fn new() -> Self {
         // Many small files are made: in memory where there is a place for it.
         let all = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        let user = Self { all: all.unwrap() };
-        for folder in ["home", "work", "tmp"] {
+        let user = Self {
+            all: all.unwrap(),
+            tmp: tempfile::tempdir().unwrap(),
+        };
+        for folder in ["home", "work"] {
             std::fs::create_dir(user.path(folder)).unwrap();
         }
         user
@@ -61,7 +66,7 @@ impl User {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.path("home"))
-            .env("TMPDIR", self.path("tmp"))
+            .env("TMPDIR", self.tmp.path())
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -80,8 +85,8 @@ impl User {
     /// Nothing of the program is left in the folder for temporary files or the home folder.
     #[track_caller]
     pub(super) fn assert_tidy(&self) {
-        for folder in ["tmp", "home"] {
-            let left: Vec<PathBuf> = std::fs::read_dir(self.path(folder))
+        for folder in [self.tmp.path(), &self.path("home")] {
+            let left: Vec<PathBuf> = std::fs::read_dir(folder)
                 .unwrap()
                 .map(|entry| entry.unwrap().path())
                 .collect();

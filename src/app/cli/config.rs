@@ -101,7 +101,9 @@ fn commented() -> String {
 fn line(key: &KeyInfo) -> String {
     match (key.default, key.secret) {
         ("", true) => format!("{}_file = \"PATH\"   # not set", key.name),
-        ("", false) if key.kind.contains("number") => format!("{} = 0   # not set; {}", key.name, key.kind),
+        ("", false) if key.kind.contains("number") || key.kind == "seconds" => {
+            format!("{} = 0   # not set; {}", key.name, key.kind)
+        }
         ("", false) => format!("{} = \"…\"   # not set; {}", key.name, key.kind),
         (default, _) => format!("{} = {default}", key.name),
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{Context, missing_database, show, surroundings};
-use crate::app::{complete_credentials, complete_sandbox};
+use crate::app::{complete_credentials, ports};
 use crate::clock::Clock;
 use crate::config::{Config, ModelProvider, Origin};
 use crate::git::Git;
@@ -158,7 +158,7 @@ fn check_git() -> Finding {
 
 async fn check_sandbox(config: &Config) -> Finding {
     let tried = async {
-        let config = complete_sandbox(&config.sandbox, &surroundings()?);
+        let config = ports::sandbox(&config.sandbox, &surroundings()?);
         let scratch = tempfile::tempdir()?;
         let description = sandbox::probe(&config, scratch.path()).await?;
         anyhow::Ok((description, config.toolchains))

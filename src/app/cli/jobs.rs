@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use super::{Context, show};
 use crate::ids::JobId;
 use crate::job::{Job, JobState};
-use crate::store::{CancelResult, JobFilter};
+use crate::store::{CancelResult, JobFilter, Store};
 use crate::text;
 
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ enum Action {
     Cancel {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -51,7 +51,7 @@ enum Action {
     Retry {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -66,8 +66,14 @@ fn parse_state(text: &str) -> Result<JobState, String> {
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
     let app = context.existing_app().await?;
-    let mut tx = app.store().begin().await?;
-    match args.action {
+    let done = act(app.store(), args.action).await;
+    app.store().close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
+    let mut tx = store.begin().await?;
+    match action {
         Action::List { states, limit, json } => {
             let jobs = tx
                 .jobs(&JobFilter {
@@ -103,11 +109,11 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             if !queued {
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
-            app.store().ring();
+            store.ring();
             tell(&id, "queued", "is queued again", json)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What became of a job: a word for scripts, a sentence for people.

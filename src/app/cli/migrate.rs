@@ -25,5 +25,6 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     }
     let app = context.app().await?;
     say!("the {} database is up to date", app.store().backend());
+    app.store().close().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::progress::tell;
 use super::{Context, Usage, complain, exit_code, show, surroundings};
 use crate::agent::{Brief, Checkpoint, Solution, Stop};
-use crate::app::{open_ports, prepare_state_dir, stop_on_signal};
+use crate::app::{ports, prepare_state_dir, stop_on_signal};
 use crate::clock::Clock;
 use crate::config::{Config, Problems};
 use crate::event::{Event, RunEvent, Side, Totals};
@@ -90,7 +90,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     stop_on_signal(stop.clone())?;
     let redactor = Redactor::default();
     config.secrets().iter().for_each(|secret| redactor.add(secret));
-    let ports = open_ports(&config, &surroundings()?, &Clock::System, &redactor)?;
+    let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
     note!(
         "{} at {}, its last commit; what is not committed is left out",
