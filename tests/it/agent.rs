@@ -217,11 +217,7 @@ async fn the_stub_runs_its_built_in_script() {
     let stub = forgehand::model::open(&ModelConfig::default(), bench.recorder.redactor()).unwrap();
     let solution = bench.run_with(stub.as_ref()).await.unwrap();
     assert!(matches!(solution.stop, Stop::Finished(_)), "{solution:?}");
-    assert!(
-        solution.last_words.starts_with("(scripted)"),
-        "{}",
-        solution.last_words
-    );
+    assert!(solution.last_words.starts_with("(scripted)"), "{}", solution.last_words);
 }
 
 #[tokio::test]
