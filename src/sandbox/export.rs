@@ -59,6 +59,9 @@ git read-tree "$3"
 find . -mindepth 2 -name .git -prune -print | sed 's,[][*?\\],\\&,g; s,^\.,,; s,\.git$,,' >> "$own/git/info/exclude"
 # Submodules are not checked out, which is no change.
 git ls-files -z --stage | sed -zn 's/^160000 [^\t]*\t//p' | git update-index -z --skip-worktree --stdin
+# What is as it was is found by reading it. `add` alone would store every file again, because it
+# cannot mark the read-only pack of the base as fresh.
+git update-index -q --refresh || :
 git add --all -- .
 tree=$(git write-tree)
 if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
