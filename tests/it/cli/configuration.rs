@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-
 use super::{User, ended};
 
 #[test]
