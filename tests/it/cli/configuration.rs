@@ -3,8 +3,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::Value;
-
 use super::{User, ended};
 
 #[test]
@@ -139,6 +137,6 @@ fn the_table_and_the_values_have_the_same_keys() {
             .as_array()
             .unwrap()
             .iter()
-            .all(|row| row["origin"] == Value::from("default"))
+            .all(|row| row["origin"] == "default")
     );
 }
