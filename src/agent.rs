@@ -192,7 +192,11 @@ async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result
         } else {
             progress.run_calls(&reply).await?
         };
-        progress.checkpoint().await?;
+        // A conversation in which `finish` is answered already could only go on; whoever resumes
+        // shall find how it ended, or the call of `finish` still without an answer.
+        if !matches!(end, Some(Stop::Finished(_))) {
+            progress.checkpoint().await?;
+        }
         if let Some(stop) = end {
             return Ok(progress.solution(stop));
         }

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::{Config, GitHubConfig, Origin};
-use crate::git::Git;
 use crate::github::{App as GitHubApp, GitHub};
 use crate::intake::Rules;
 use crate::publish::{MarkerKey, Publisher};
@@ -21,13 +20,13 @@ use crate::queue::Queue;
 use crate::run::Ports;
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
+use crate::web;
 use crate::worker::{Poll, Worker, maintain};
-use crate::{model, web};
 
 pub mod cli;
 mod instance;
 mod logging;
-mod toolchain;
+mod ports;
 
 pub use instance::Instance;
 
@@ -43,7 +42,7 @@ pub enum ServiceRole {
     Receiver,
     /// Works on jobs and publishes their results.
     Worker,
-    /// Recovers and tidies.
+    /// Gives back jobs of workers that are gone, and tidies.
     Scheduler,
 }
 
@@ -337,22 +336,7 @@ impl App {
     /// # Errors
     /// When git or the model cannot be opened.
     pub fn ports(&self) -> anyhow::Result<Ports> {
-        let mut sandbox = self.config.sandbox.clone();
-        toolchain::add(
-            &mut sandbox,
-            self.surroundings.home.as_deref(),
-            self.surroundings.rustup_home.as_deref(),
-        );
-        sandbox.helper.get_or_insert_with(|| self.surroundings.program.clone());
-        Ok(Ports {
-            git: Git::find()?,
-            model: model::open(&self.config.model, &self.redactor)?,
-            max_output_tokens: self.config.model.max_output_tokens,
-            sandbox,
-            budget: self.config.budget.clone(),
-            clock: self.clock.clone(),
-            redactor: self.redactor.clone(),
-        })
+        ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)
     }
 }
 

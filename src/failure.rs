@@ -27,6 +27,7 @@ impl From<GitHubError> for JobError {
             GitHubError::Unreachable { .. } | GitHubError::Unclear { .. } | GitHubError::Conflict { .. } => {
                 JobError::Retry(error.to_string())
             }
+            GitHubError::Withheld { .. } => JobError::LeaseLost,
             GitHubError::NotFound { .. }
             | GitHubError::Unauthorized { .. }
             | GitHubError::Forbidden { .. }

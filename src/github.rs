@@ -54,6 +54,7 @@ pub struct RepoClient {
     shared: Arc<Shared>,
     name: RepoName,
     scope: TokenScope,
+    may_write: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl GitHub {
@@ -109,6 +110,7 @@ impl GitHub {
                 repo: id,
                 access,
             },
+            may_write: None,
         }
     }
 
@@ -123,9 +125,31 @@ impl GitHub {
 }
 
 impl RepoClient {
+    /// The same client, whose writes are sent only while `check` says yes. It is asked when a
+    /// write's turn has come, right before it is sent: waiting for the turn takes a while.
+    #[must_use]
+    pub fn only_while(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.may_write = Some(Arc::new(check));
+        self
+    }
+
     /// `owner/name` as the caller knows it.
     pub fn name(&self) -> &RepoName {
         &self.name
+    }
+
+    /// The same client under the repository's present name: people rename repositories while work
+    /// goes on, and neither a write nor git follows to the new name. Where the name leads to no
+    /// repository or to another one, the client stays as it is, for the caller to find out.
+    pub async fn under_present_name(&self) -> Result<Self, GitHubError> {
+        match self.repository().await {
+            Ok(repository) if repository.id == self.scope.repo => Ok(Self {
+                name: repository.full_name,
+                ..self.clone()
+            }),
+            Ok(_) | Err(GitHubError::NotFound { .. }) => Ok(self.clone()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The token for git, minted or cached; at least ten minutes of its life are left.

@@ -11,6 +11,7 @@ use crate::git::{Git, Signature};
 use crate::github::{Access, App, GitHub, RepoClient};
 use crate::ids::JobId;
 use crate::job::{Job, JobError, Outcome};
+use crate::queue::Pulse;
 use crate::secret::Redactor;
 use crate::store::Store;
 
@@ -65,6 +66,12 @@ impl Publisher {
     pub fn client(&self, job: &Job) -> RepoClient {
         self.github
             .repo(job.installation, job.repo_id, job.repo.clone(), Access::Write)
+    }
+
+    /// The same for a job in hand: nothing is sent once the lease may have ended.
+    pub fn client_while(&self, job: &Job, pulse: &Pulse) -> RepoClient {
+        let pulse = pulse.clone();
+        self.client(job).only_while(move || pulse.is_alive())
     }
 
     /// Who our commits are by; the date is the job's, so that the same change is the same commit.

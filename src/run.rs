@@ -29,7 +29,7 @@ use crate::workspace::RunFolder;
 mod gather;
 mod verify;
 
-pub use gather::{Gathered, Target, commands_of, gather};
+pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.

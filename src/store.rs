@@ -3,6 +3,7 @@
 //! the flows. Never contains a decision that is not a guard of its own statement.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -199,6 +200,14 @@ impl Store {
     /// when nobody answers there. Neither repeats the address.
     pub async fn open(url: &Secret, max_connections: u32) -> Result<Self, StoreError> {
         connect::open(url, max_connections).await
+    }
+
+    /// The file that a `sqlite:` address names; nothing for a server.
+    ///
+    /// # Errors
+    /// [`StoreError::Address`] when no file is named.
+    pub fn file(url: &Secret) -> Result<Option<PathBuf>, StoreError> {
+        connect::file(url)
     }
 
     /// Brings the schema up to date. Several processes may do so at the same time.

@@ -194,6 +194,7 @@ impl Worker {
             leased.job.repo.clone(),
             Access::Read,
         );
+        let client = client.under_present_name().await?;
         let asking = authority::authorize(&leased.job, &client);
         match run::stage(&in_hand.recorder, Stage::Authorize, asking).await? {
             Authority::Denied(why) => return self.deny(in_hand, why).await,

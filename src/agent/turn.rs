@@ -236,7 +236,9 @@ impl<'a> Progress<'a> {
             return Ok(None);
         }
         let end = self.run_each(&calls, true).await?;
-        self.checkpoint().await?;
+        if !matches!(end, Some(Stop::Finished(_))) {
+            self.checkpoint().await?;
+        }
         Ok(end)
     }
 

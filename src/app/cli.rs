@@ -8,41 +8,48 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::app::{App, Surroundings, logging};
 use crate::config::{Config, ConfigSources, load};
+use crate::store::Store;
 
+#[macro_use]
+mod show;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
 mod jobs;
 mod migrate;
+mod progress;
 mod recover;
 mod run;
 mod serve;
-mod show;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
 /// sandbox and opens a draft pull request.
 #[derive(Debug, Parser)]
 #[command(name = "forgehand", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 done · 1 failed · 2 no result (see the text) · 64 wrong usage · 78 wrong configuration"
+    after_help = "New here? `forgehand demo` shows the whole way; `forgehand doctor` says what this machine lacks.\n\n\
+                  Exit codes: 0 done · 1 failed · 64 wrong usage · 78 wrong configuration. `run` has more."
 )]
 struct Cli {
-    /// Configuration file [default: forgehand.toml in this folder, if there is one].
-    #[arg(long, short, global = true, value_name = "FILE")]
+    /// Configuration file [default: $FORGEHAND_CONFIG, else forgehand.toml in this folder].
+    #[arg(long, short, global = true, value_name = "FILE", help_heading = GLOBAL)]
     config: Option<PathBuf>,
-    /// Set one configuration key, for example `--set queue.workers=4`. May be repeated.
-    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
+    /// Set one configuration key, for example `queue.workers=4`; may be repeated.
+    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE", help_heading = GLOBAL)]
     set: Vec<String>,
     #[command(subcommand)]
     command: Command,
 }
 
+/// Heading of the options that every command has.
+const GLOBAL: &str = "Configuration";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service: receive webhooks, work on jobs, publish.
     Serve(serve::Args),
-    /// Run only workers and maintenance, beside a service on the same database.
+    /// Run only workers and maintenance, beside a service on the same PostgreSQL database.
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
@@ -50,15 +57,15 @@ enum Command {
     Demo(demo::Args),
     /// List, show, cancel and retry jobs.
     Jobs(jobs::Args),
-    /// Show and give back jobs whose worker is gone.
+    /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
     Doctor(doctor::Args),
-    /// Bring the database up to date.
+    /// Make the database or bring it up to date, as the service does at its start.
     Migrate(migrate::Args),
-    /// Write a commented configuration file, or show the values in force.
+    /// Write a configuration file to begin with, or show the values in force.
     Config(config::Args),
-    /// Print completions for a shell.
+    /// Print a script that completes commands and options in a shell.
     Completions(completions::Args),
 }
 
@@ -69,9 +76,13 @@ const CONFIG: u8 = 78;
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some(crate::sandbox::HELPER_COMMAND) {
-        return crate::sandbox::helper_main(arguments.next().as_deref());
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments
+        .next()
+        .is_some_and(|word| word == crate::sandbox::HELPER_COMMAND)
+    {
+        let stage = arguments.next();
+        return crate::sandbox::helper_main(stage.as_deref().and_then(|stage| stage.to_str()));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -110,17 +121,32 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// One line for people; the cause below it.
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("forgehand: {error}");
+    complain(error);
+    exit_code(error).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// One line for people; the cause below it.
+fn complain(error: &anyhow::Error) {
+    note!("forgehand: {error}");
     for cause in error.chain().skip(1) {
-        eprintln!("  because: {cause}");
-    }
-    match error.downcast_ref::<crate::config::Problems>() {
-        Some(_) => ExitCode::from(CONFIG),
-        None => ExitCode::FAILURE,
+        note!("  because: {cause}");
     }
 }
+
+/// The exit code of an error that has one of its own.
+fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    if error.is::<crate::config::Problems>() {
+        Some(CONFIG)
+    } else {
+        error.is::<Usage>().then_some(USAGE)
+    }
+}
+
+/// What was asked for cannot be, and the person who asked can mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
 
 /// Global flags.
 struct Context {
@@ -143,35 +169,74 @@ impl Context {
         for pair in &self.set {
             let (key, value) = pair
                 .split_once('=')
-                .ok_or_else(|| anyhow::anyhow!("--set {pair}: it is written SECTION.KEY=VALUE"))?;
+                .ok_or_else(|| Usage(format!("--set {pair}: it is written SECTION.KEY=VALUE")))?;
             flags.push((key.trim().to_owned(), value.to_owned()));
         }
         Ok(ConfigSources {
             file,
-            environment: std::env::vars().collect(),
+            environment: environment(),
             flags,
         })
     }
 
-    /// The configuration in force, with logging started.
+    /// The configuration of a command that prints a result: logging starts with warnings only,
+    /// unless something else is configured.
     fn config(&self) -> anyhow::Result<Config> {
-        let config = load(&self.sources()?)?;
+        let mut config = load(&self.sources()?)?;
+        if !config.origins.contains_key("log.filter") {
+            "warn".clone_into(&mut config.log.filter);
+        }
         logging::start(&config.log);
         Ok(config)
     }
 
+    /// The service with its database made or brought up to date.
     async fn app(&self) -> anyhow::Result<App> {
-        App::build(self.config()?, surroundings()?).await
+        let config = load(&self.sources()?)?;
+        logging::start(&config.log);
+        App::build(config, surroundings()?).await
     }
+
+    /// The service for commands that only make sense on a database that is there.
+    async fn existing_app(&self) -> anyhow::Result<App> {
+        let config = self.config()?;
+        if let Some(file) = missing_database(&config)? {
+            anyhow::bail!(
+                "there is no database at {}. `forgehand serve` makes it; if the service keeps its files elsewhere, \
+                 name the folder with --set server.state_dir=FOLDER",
+                file.display()
+            );
+        }
+        App::build(config, surroundings()?).await
+    }
+}
+
+/// Where the database will be, as long as there is none.
+fn missing_database(config: &Config) -> anyhow::Result<Option<PathBuf>> {
+    let file = Store::file(&config.database_url())?;
+    Ok(file.filter(|file| !file.exists()))
+}
+
+/// The variables of this process that can be configuration. Others may hold any bytes.
+#[allow(clippy::disallowed_methods)] // the command line is where the environment is read
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .collect()
 }
 
 /// What this process knows of the machine.
 #[allow(clippy::disallowed_methods)] // the command line is where the environment is read
 fn surroundings() -> anyhow::Result<Surroundings> {
     use anyhow::Context as _;
+    let folder = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     Ok(Surroundings {
         program: std::env::current_exe().context("find the path of this program")?,
-        home: std::env::var_os("HOME").map(PathBuf::from),
-        rustup_home: std::env::var_os("RUSTUP_HOME").map(PathBuf::from),
+        home: folder("HOME"),
+        rustup_home: folder("RUSTUP_HOME"),
     })
 }

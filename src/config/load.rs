@@ -19,8 +19,15 @@ pub struct ConfigSources {
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug, thiserror::Error)]
-#[error("the configuration has {} problem(s):\n{}", .0.len(), .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
+#[error("the configuration has {}:\n{}", count_in_words(.0.len()), .0.iter().map(|line| format!("  - {line}")).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<String>);
+
+fn count_in_words(problems: usize) -> String {
+    match problems {
+        1 => "a problem".to_owned(),
+        many => format!("{many} problems"),
+    }
+}
 
 const ENV_PREFIX: &str = "FORGEHAND_";
 

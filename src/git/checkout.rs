@@ -4,11 +4,14 @@
 //! that its commands could not reach anyway, and no host command ever looks at these files again.
 //! Never called on folders that a sandbox has already seen.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use super::run::Call;
 use super::{Git, GitError, Remote, mirror};
 use crate::ids::CommitSha;
 
@@ -38,11 +41,8 @@ pub(super) async fn check_out(
 ) -> Result<(), GitError> {
     let objects = mirror::complete_objects(git, mirror, remote, at).await?;
     init_bare(git, base_git, at).await?;
-    // Both repositories are ours and the mirror's objects were checked when they came, so the
-    // pack is written straight into place: known deltas are kept, new ones are not looked for.
-    git.call(&["pack-objects", "-q", "--window=0", "--delta-base-offset"])
-        .arg(base_git.join("objects/pack/pack"))
-        .git_dir(mirror)
+    // Known deltas are kept, new ones are not looked for.
+    pack_into(git, mirror, base_git, &["--window=0"])
         .stdin(objects)
         .run()
         .await?;
@@ -67,6 +67,37 @@ pub(super) async fn check_out(
         .await?;
     make_inner_git(at, &index, workspace)?;
     make_readable(base_git).map_err(|error| failed(base_git, &error))
+}
+
+/// Packs objects of one repository straight into place in another. Both are ours to trust: the
+/// objects were checked when they came. Git makes its temporary files where it writes objects to,
+/// so that is the other repository: from elsewhere they could not be renamed into it on a machine
+/// with several file systems.
+pub(super) fn pack_into<'a>(git: &'a Git, from: &'a Path, into: &Path, options: &[&str]) -> Call<'a> {
+    let objects = into.join("objects");
+    let call = git.call(&["pack-objects", "-q", "--delta-base-offset"]);
+    let call = options.iter().fold(call, |call, option| call.arg(option));
+    call.arg(objects.join("pack/pack"))
+        .git_dir(from)
+        .env("GIT_OBJECT_DIRECTORY", &objects)
+        .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", in_list(&from.join("objects")))
+}
+
+/// A path in a list that is separated by colons, in quotes where it holds one.
+fn in_list(path: &Path) -> OsString {
+    let bytes = path.as_os_str().as_bytes();
+    if !bytes.iter().any(|byte| matches!(byte, b':' | b'"' | b'\\')) {
+        return path.into();
+    }
+    let mut quoted = vec![b'"'];
+    for byte in bytes {
+        if matches!(byte, b'"' | b'\\') {
+            quoted.push(b'\\');
+        }
+        quoted.push(*byte);
+    }
+    quoted.push(b'"');
+    OsString::from_vec(quoted)
 }
 
 /// A bare repository without templates, hooks or anything else in it.

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::checkout::pack_into;
 use super::{Git, GitError, Import};
 use crate::ids::{BranchName, CommitSha};
 
@@ -103,36 +104,51 @@ pub(super) async fn leave_branch(
     sha: &CommitSha,
     wanted: &BranchName,
 ) -> Result<BranchName, GitError> {
-    let branch = match exists(git, repo, wanted).await? {
-        false => wanted.clone(),
-        true => wanted.with_suffix(sha.short()),
-    };
-    git.call(&["pack-objects", "-q", "--revs", "--delta-base-offset"])
-        .arg(repo.git_dir.join("objects/pack/pack"))
-        .git_dir(&import.repo)
+    let branch = free_name(git, repo, wanted, sha).await?;
+    pack_into(git, &import.repo, &repo.git_dir, &["--revs"])
         .stdin(format!("{sha}\n^{}\n", import.base))
         .run()
         .await?;
-    if !exists(git, repo, &branch).await? {
-        // The old value of a branch that must not exist is all zeros.
-        let nothing = "0".repeat(sha.as_str().len());
-        git.call(&["update-ref"])
-            .git_dir(&repo.git_dir)
-            .arg(branch.full_ref())
-            .arg(sha.as_str())
-            .arg(nothing)
-            .run()
-            .await?;
-    }
+    // The old value of a branch that must not exist is all zeros.
+    let nothing = "0".repeat(sha.as_str().len());
+    git.call(&["update-ref"])
+        .git_dir(&repo.git_dir)
+        .arg(branch.full_ref())
+        .arg(sha.as_str())
+        .arg(nothing)
+        .run()
+        .await?;
     Ok(branch)
 }
 
-async fn exists(git: &Git, repo: &LocalRepo, branch: &BranchName) -> Result<bool, GitError> {
+/// The wanted name, or one like it that git can still make: a branch may neither exist already nor
+/// be a folder of others, and no branch may stand where it needs a folder.
+async fn free_name(git: &Git, repo: &LocalRepo, wanted: &BranchName, sha: &CommitSha) -> Result<BranchName, GitError> {
+    let mut name = wanted.clone();
+    let slashes: Vec<usize> = wanted.as_str().match_indices('/').map(|(at, _)| at).collect();
+    for at in slashes {
+        let above = format!("refs/heads/{}", &wanted.as_str()[..at]);
+        if refs_at(git, repo, &above).await?.lines().any(|found| found == above) {
+            let flat = wanted.as_str().replace('/', "-");
+            name = flat
+                .parse()
+                .map_err(|error| GitError::Failed(format!("the branch {flat}: {error}")))?;
+            break;
+        }
+    }
+    Ok(match refs_at(git, repo, &name.full_ref()).await?.is_empty() {
+        true => name,
+        false => name.with_suffix(sha.short()),
+    })
+}
+
+/// The ref with this name, or the first one in the folder of this name.
+async fn refs_at(git: &Git, repo: &LocalRepo, name: &str) -> Result<String, GitError> {
     let found = git
-        .call(&["rev-parse", "--verify", "--quiet", "--end-of-options"])
+        .call(&["for-each-ref", "--count=1", "--format=%(refname)"])
         .git_dir(&repo.git_dir)
-        .arg(branch.full_ref())
-        .output()
+        .arg(name)
+        .run()
         .await?;
-    Ok(found.code == Some(0))
+    Ok(found.line().to_owned())
 }

@@ -202,7 +202,12 @@ impl RepoClient {
                 None => api.send(call, Some(token)).await,
             };
         }
-        let write = api.send(call, Some(token));
+        let write = async {
+            if self.may_write.as_ref().is_some_and(|may_write| !may_write()) {
+                return Err(GitHubError::Withheld { what: call.what() });
+            }
+            api.send(call, Some(token)).await
+        };
         self.shared.turns.take(self.scope.installation, write).await
     }
 }

@@ -56,6 +56,12 @@ pub enum GitHubError {
         /// GitHub's words.
         detail: String,
     },
+    /// Nothing was sent: the caller's right to write was over when its turn came.
+    #[error("{what} was not sent, because the right to write may be over")]
+    Withheld {
+        /// Method and path.
+        what: String,
+    },
     /// Nothing was sent: the connection failed first. Safe to try again.
     #[error("GitHub cannot be reached: {detail}")]
     Unreachable {

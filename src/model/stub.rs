@@ -36,7 +36,7 @@ use crate::text;
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What stands before everything the stub says.
-const MARK: &str = "(stub: a script answers here, no model)";
+const MARK: &str = "(scripted)";
 
 /// Scripted answers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -80,11 +80,15 @@ pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
 /// [`JobError::Snooze`] when a call of unclear outcome has to be waited for, [`JobError::NoRight`]
 /// when the person lost the right, others as they come. What was done stays done.
 pub async fn dispatch(publisher: &Publisher, leased: &LeasedJob, pulse: &Pulse) -> Result<(), JobError> {
-    let client = publisher.client(&leased.job);
     let mut tx = publisher.store.begin().await?;
-    let effects = tx.effects(&leased.job.id).await?;
+    let mut effects = tx.effects(&leased.job.id).await?;
     drop(tx);
-    for effect in effects.into_iter().filter(|effect| !effect.state.is_final()) {
+    effects.retain(|effect| !effect.state.is_final());
+    if effects.is_empty() {
+        return Ok(());
+    }
+    let client = publisher.client_while(&leased.job, pulse).under_present_name().await?;
+    for effect in effects {
         let step = Step {
             publisher,
             leased,

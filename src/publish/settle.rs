@@ -77,7 +77,12 @@ async fn say(publisher: &Publisher, job: &Job, comment: CommentId) -> Result<(),
     let body = status::render_status(&view, &|text| publisher.safe(text));
     let marker = publisher.marker.marker(&job.id, plan::at(job, plan::seq::STATUS));
     let text = format!("{body}\n\n{marker}");
-    publisher.client(job).update_comment(comment, &text).await?;
+    publisher
+        .client(job)
+        .under_present_name()
+        .await?
+        .update_comment(comment, &text)
+        .await?;
     Ok(())
 }
 
@@ -103,7 +108,12 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
         .iter()
         .any(|other| matches!(other.request.trigger, Trigger::Label { .. }));
     if !is_needed {
-        publisher.client(job).remove_label(number, label).await?;
+        publisher
+            .client(job)
+            .under_present_name()
+            .await?
+            .remove_label(number, label)
+            .await?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::queue::Pulse;
 use crate::store::StoreError;
 use crate::text;
 
@@ -55,7 +56,12 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
 ///
 /// # Errors
 /// When the log cannot be read or GitHub does not take the edit; the next one makes up for it.
-pub async fn update_status(publisher: &Publisher, leased: &LeasedJob, shown: &mut Shown) -> Result<(), JobError> {
+pub async fn update_status(
+    publisher: &Publisher,
+    leased: &LeasedJob,
+    pulse: &Pulse,
+    shown: &mut Shown,
+) -> Result<(), JobError> {
     shown.log.read_on(publisher, &leased.job.id).await?;
     let id = match shown.comment {
         Some(id) => id,
@@ -79,7 +85,8 @@ pub async fn update_status(publisher: &Publisher, leased: &LeasedJob, shown: &mu
     if body == shown.body {
         return Ok(());
     }
-    publisher.client(&leased.job).update_comment(id, &body).await?;
+    let client = publisher.client_while(&leased.job, pulse);
+    client.update_comment(id, &body).await?;
     shown.body = body;
     Ok(())
 }

@@ -294,8 +294,9 @@ async fn brief(
 fn discussion(job: &Job, comments: &[Comment]) -> String {
     let mut text = String::new();
     for comment in comments {
-        let after = comment.created_at > job.request.triggered_at;
-        let edited = comment.updated_at > job.request.triggered_at;
+        // GitHub tells seconds: what is as young as the trigger may be younger.
+        let after = comment.created_at >= job.request.triggered_at;
+        let edited = comment.updated_at >= job.request.triggered_at;
         let by_bot = comment.user.as_ref().is_some_and(|user| user.kind == "Bot");
         if after || edited || by_bot {
             continue;
@@ -318,16 +319,19 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
         _ => None,
     };
     for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
-        let wanted = of_review.is_none_or(|id| comment.pull_request_review_id == Some(id));
-        // As in the conversation, only what stood unchanged when it was asked for. A review's own
-        // comments change when it is submitted, but they are the words of the person who asks.
         let asked_at = job.request.triggered_at;
         let is_own = comment
             .user
             .as_ref()
             .is_some_and(|user| user.id == job.request.actor.id);
-        let edited = comment.updated_at > asked_at && !is_own;
-        if !wanted || comment.created_at > asked_at || edited {
+        let belongs = |id| comment.pull_request_review_id == Some(id);
+        let stood = match of_review {
+            // The review's own comments came with it. They change when it is submitted, but then
+            // they are the words of the person who asks.
+            Some(id) => belongs(id) && (comment.updated_at <= asked_at || is_own),
+            None => comment.updated_at < asked_at,
+        };
+        if !stood {
             continue;
         }
         let who = comment.user.as_ref().map_or("ghost", |user| &user.login);
@@ -343,6 +347,21 @@ async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<S
         ));
     }
     Ok(text)
+}
+
+/// The repository's instructions at a commit, for runs without GitHub.
+///
+/// # Errors
+/// When git cannot read the commit.
+pub async fn rules_of(
+    ports: &Ports,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+    repo_config: &RepoConfig,
+) -> Result<String, JobError> {
+    let reader = Reader { ports, mirror, remote };
+    rules(&reader, at, repo_config).await
 }
 
 /// The repository's instructions: files for agents and its own configuration.

@@ -2,6 +2,7 @@
 //! reports, end it gently or by force. Called by `local`.
 //! Never returns while something of the sandbox may still run, and never buffers without bound.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -60,8 +61,7 @@ pub(super) async fn run(
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
-    let (mut child, socket, output) = start(helper, spec.isolation)
-        .map_err(|error| SandboxError::Broken(format!("start {}: {error}", helper.display())))?;
+    let (mut child, socket, output) = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
     let (reader, mut writer) = socket.into_split();
     let stop = async {
         tokio::select! {
@@ -163,5 +163,18 @@ async fn wait(child: &mut Child) -> Option<ExitStatus> {
             let _ = child.start_kill();
             tokio::time::timeout(LAST_WAIT, child.wait()).await.ok()?.ok()
         }
+    }
+}
+
+/// A helper that is not there will not be there at the next attempt either.
+fn not_started(helper: &Path, error: &io::Error) -> SandboxError {
+    let problem = format!("start {}: {error}", helper.display());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => SandboxError::Unavailable {
+            problem,
+            remedy: "Let sandbox.helper name a forgehand program that the service may execute, or remove the key"
+                .to_owned(),
+        },
+        _ => SandboxError::Broken(problem),
     }
 }

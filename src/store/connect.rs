@@ -67,6 +67,10 @@ pub(super) async fn open(url: &Secret, max_connections: u32) -> Result<Store, St
     }
 }
 
+pub(super) fn file(url: &Secret) -> Result<Option<PathBuf>, StoreError> {
+    url.expose().strip_prefix("sqlite:").map(sqlite_path).transpose()
+}
+
 /// The path of `sqlite:PATH` or `sqlite://PATH`.
 fn sqlite_path(after_scheme: &str) -> Result<PathBuf, StoreError> {
     let path = after_scheme.strip_prefix("//").unwrap_or(after_scheme);

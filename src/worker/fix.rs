@@ -207,7 +207,7 @@ impl Worker {
                 return;
             }
             pause = (pause * 2).min(first * LONGEST_STATUS_INTERVAL);
-            match publish::update_status(&self.publisher, in_hand.leased, &mut shown).await {
+            match publish::update_status(&self.publisher, in_hand.leased, &in_hand.pulse, &mut shown).await {
                 Ok(()) => {}
                 Err(JobError::Snooze(until, why)) => {
                     tracing::info!(%until, why, "the status comment is edited later");

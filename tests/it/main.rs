@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // tests read what tests/run tells them in the environment
 
 mod agent;
+mod cli;
 mod crash;
 mod databases;
 mod deploy;

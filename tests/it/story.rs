@@ -9,6 +9,7 @@ mod label;
 mod outcome;
 mod repository;
 mod restart;
+mod review;
 mod secret;
 mod stop;
 mod words;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use super::{Context, show};
-use crate::config::{KeyInfo, sections};
+use crate::config::{Config, KeyInfo, sections};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -21,7 +21,7 @@ pub(super) struct Args {
 enum Action {
     /// Write a file with every key, its meaning and its default, commented out.
     Init {
-        /// Where to.
+        /// The file to write.
         #[arg(default_value = "forgehand.toml")]
         file: PathBuf,
         /// Replace a file that is there.
@@ -30,7 +30,7 @@ enum Action {
     },
     /// Show the values in force and where each comes from.
     Show {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Init { file, force } => init(&file, force)?,
         Action::Show { json } => effective(context, json)?,
-        Action::Table => print!("{}", table()),
+        Action::Table => say!("{}", table().trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,7 +59,7 @@ fn init(file: &std::path::Path, force: bool) -> anyhow::Result<()> {
         .open(file)
         .with_context(|| format!("write {} (use --force to replace a file)", file.display()))?;
     out.write_all(commented().as_bytes())?;
-    println!(
+    say!(
         "wrote {}; every line is a comment: uncomment what you change",
         file.display()
     );
@@ -68,39 +68,45 @@ fn init(file: &std::path::Path, force: bool) -> anyhow::Result<()> {
 
 fn effective(context: &Context, json: bool) -> anyhow::Result<()> {
     let config = crate::config::load(&context.sources()?)?;
-    let values = config.effective();
     if json {
-        let rows: Vec<_> = values
-            .iter()
-            .map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "origin": origin.to_string()}))
-            .collect();
-        return show::json(&rows);
+        return show::json(&rows(&config));
     }
-    for (key, value, origin) in values {
-        println!("{key} = {value}   ({origin})");
+    for (key, value, origin) in config.effective() {
+        say!("{key} = {value}   ({origin})");
     }
     Ok(())
 }
 
+/// The values in force for scripts.
+pub(super) fn rows(config: &Config) -> Vec<serde_json::Value> {
+    let values = config.effective().into_iter();
+    values
+        .map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "origin": origin.to_string()}))
+        .collect()
+}
+
 /// The file that `config init` writes.
 fn commented() -> String {
-    let mut text = "# Forgehand. Every key is optional; lines show the defaults.\n# Each key can be set by the environment too: FORGEHAND_SECTION__KEY.\n# A secret has a twin KEY_file with the path of a file (mode 0600) that holds it.\n".to_owned();
+    let mut text = "# Forgehand. Every key is optional; the lines show the defaults.\n# Each key can be set by the environment too: FORGEHAND_SECTION__KEY.\n# A secret is written KEY, or KEY_file with the path of a file (mode 0600) that holds it.\n".to_owned();
     for section in sections() {
         let _ = write!(text, "\n# {}\n[{}]\n", section.about, section.name);
         for key in section.keys {
-            let value = if key.default.is_empty() {
-                unset_example(&key)
-            } else {
-                key.default.to_owned()
-            };
-            let _ = write!(text, "# {}\n# {} = {value}\n", key.about, key.name);
+            let _ = writeln!(text, "# {}\n# {}", key.about, line(&key));
         }
     }
     text
 }
 
-fn unset_example(key: &KeyInfo) -> String {
-    format!("…   ({}; not set)", key.kind)
+/// A key with its default, or with the kind of value that it takes.
+fn line(key: &KeyInfo) -> String {
+    match (key.default, key.secret) {
+        ("", true) => format!("{}_file = \"PATH\"   # not set", key.name),
+        ("", false) if key.kind.contains("number") || key.kind == "seconds" => {
+            format!("{} = 0   # not set; {}", key.name, key.kind)
+        }
+        ("", false) => format!("{} = \"…\"   # not set; {}", key.name, key.kind),
+        (default, _) => format!("{} = {default}", key.name),
+    }
 }
 
 /// All keys as a Markdown table, which the README shows.
@@ -134,6 +140,23 @@ mod tests {
     fn the_commented_file_is_toml_and_changes_nothing() {
         let table: toml::Table = commented().parse().unwrap();
         assert!(table.values().all(|section| section.as_table().unwrap().is_empty()));
+    }
+
+    #[test]
+    fn every_line_that_is_uncommented_is_toml() {
+        let is_key = |line: &&str| line.starts_with('[') || line.contains(" = ");
+        let lines = commented();
+        let lines = lines.lines().map(|line| line.trim_start_matches("# "));
+        let lines: Vec<&str> = lines.filter(is_key).collect();
+        let table: toml::Table = lines.join("\n").parse().unwrap();
+        let keys = |table: &toml::Table| {
+            table
+                .values()
+                .map(|section| section.as_table().unwrap().len())
+                .sum::<usize>()
+        };
+        let known: usize = sections().iter().map(|section| section.keys.len()).sum();
+        assert_eq!(keys(&table), known);
     }
 
     #[test]

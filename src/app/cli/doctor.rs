@@ -1,34 +1,65 @@
 //! `forgehand doctor`: the configuration in force, every port tried, and what to do about what
-//! does not work. Never prints a secret, never changes anything.
+//! does not work. Never prints a secret, and never makes, changes or migrates anything.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{Context, show, surroundings};
-use crate::app::App;
-use crate::config::{Config, ModelProvider};
+use super::{Context, missing_database, show, surroundings};
+use crate::app::{complete_credentials, ports};
+use crate::clock::Clock;
+use crate::config::{Config, ModelProvider, Origin};
 use crate::git::Git;
 use crate::github::GitHub;
+use crate::model;
 use crate::sandbox;
+use crate::secret::Redactor;
 use crate::store::Store;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 nothing to mend · 1 something does not work · 78 wrong configuration")]
 pub(super) struct Args {
     /// Check that the rows of the database agree with each other (I1 to I16), and nothing else.
     #[arg(long)]
     invariants: bool,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// How a thing that was tried stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    /// It works.
+    Ok,
+    /// It is not set up yet, which some uses do not need.
+    Hint,
+    /// It does not work.
+    Problem,
 }
 
 /// One thing that was tried.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,
-    ok: bool,
+    status: Status,
     detail: String,
+}
+
+impl Finding {
+    fn new(what: &'static str, status: Status, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { what, status, detail }
+    }
+
+    fn of(what: &'static str, tried: anyhow::Result<String>) -> Self {
+        match tried {
+            Ok(detail) => Self::new(what, Status::Ok, detail),
+            Err(error) => Self::new(what, Status::Problem, format!("{error:#}")),
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
@@ -43,149 +74,203 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         check_model(&config),
         check_github(&config).await,
     ];
-    let all_well = findings.iter().all(|finding| finding.ok);
+    let all_well = findings.iter().all(|finding| finding.status != Status::Problem);
     if args.json {
-        let values: Vec<_> = config
-            .effective()
-            .into_iter()
-            .map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "origin": origin.to_string()}))
-            .collect();
+        let values = super::config::rows(&config);
         show::json(&serde_json::json!({"ok": all_well, "findings": findings, "configuration": values}))?;
     } else {
-        println!("configuration (what is not listed is at its default)");
-        for (key, value, origin) in config.effective() {
-            if origin != crate::config::Origin::Default {
-                println!("  {key} = {value}   ({origin})");
-            }
-        }
-        println!();
-        for finding in &findings {
-            println!(
-                "{} {:9} {}",
-                if finding.ok { "ok  " } else { "FAIL" },
-                finding.what,
-                finding.detail
-            );
-        }
+        print(&config, &findings);
     }
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn finding(what: &'static str, result: Result<String, String>) -> Finding {
-    match result {
-        Ok(detail) => Finding { what, ok: true, detail },
-        Err(detail) => Finding {
-            what,
-            ok: false,
-            detail,
-        },
+fn print(config: &Config, findings: &[Finding]) {
+    let values = config.effective();
+    let set: Vec<_> = values
+        .iter()
+        .filter(|(_, _, origin)| *origin != Origin::Default)
+        .collect();
+    if set.is_empty() {
+        say!("configuration: all defaults (`forgehand config init` writes a file to begin with)");
+    } else {
+        say!("configuration (what is not listed is at its default)");
+    }
+    for (key, value, origin) in set {
+        say!("  {key} = {value}   ({origin})");
+    }
+    say!();
+    for finding in findings {
+        let mark = match finding.status {
+            Status::Ok => "ok",
+            Status::Hint => "hint",
+            Status::Problem => "FAIL",
+        };
+        say!("{mark:4}  {:8}  {}", finding.what, finding.detail);
+    }
+    let count = |status| findings.iter().filter(|finding| finding.status == status).count();
+    match (count(Status::Problem), count(Status::Hint)) {
+        (0, 0) => say!("\neverything works"),
+        (0, _) => say!("\neverything works that is set up; a hint says what is not, yet"),
+        (1, _) => say!("\none thing has to be mended"),
+        (many, _) => say!("\n{many} things have to be mended"),
     }
 }
 
 async fn check_database(config: &Config) -> Finding {
     let tried = async {
-        let store = open(config).await?;
+        if let Some(file) = missing_database(config)? {
+            return could_be_made(&file);
+        }
+        let store = Store::open(&config.database_url(), config.database.max_connections).await?;
         let mut tx = store.begin().await?;
         let now = tx.db_now().await?;
+        drop(tx);
+        store.close().await;
         anyhow::Ok(format!(
-            "{} answers; its clock says {}",
+            "{} answers; its clock says {} UTC",
             store.backend(),
             show::time(now)
         ))
     };
-    finding(
-        "database",
-        tried.await.map_err(|error| format!("{error:#}. Check database.url")),
-    )
+    let tried = tried.await.map_err(|error| error.context("database.url"));
+    Finding::of("database", tried)
 }
 
-async fn open(config: &Config) -> anyhow::Result<Store> {
-    let app = App::build(config.clone(), surroundings()?).await?;
-    Ok(app.store().clone())
+/// A file that is not there yet is no problem where it can be made.
+fn could_be_made(file: &Path) -> anyhow::Result<String> {
+    let file = std::path::absolute(file)?;
+    let above = file.ancestors().skip(1).find(|folder| folder.exists());
+    let above = above.unwrap_or(Path::new("/"));
+    if !above.is_dir() {
+        anyhow::bail!("{} cannot be made: {} is not a folder", file.display(), above.display());
+    }
+    rustix::fs::access(above, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
+        .map_err(|error| anyhow::anyhow!("{} cannot be made in {}: {error}", file.display(), above.display()))?;
+    Ok(format!("none yet; `forgehand serve` makes {}", file.display()))
 }
 
 fn check_git() -> Finding {
-    finding(
+    Finding::of(
         "git",
-        Git::find().map(|git| git.describe()).map_err(|error| error.to_string()),
+        Git::find().map(|git| git.describe()).map_err(anyhow::Error::from),
     )
 }
 
 async fn check_sandbox(config: &Config) -> Finding {
     let tried = async {
+        let config = ports::sandbox(&config.sandbox, &surroundings()?);
         let scratch = tempfile::tempdir()?;
-        anyhow::Ok(sandbox::probe(&config.sandbox, scratch.path()).await?)
+        let description = sandbox::probe(&config, scratch.path()).await?;
+        anyhow::Ok((description, config.toolchains))
     };
     match tried.await {
-        Ok(description) => Finding {
-            what: "sandbox",
-            ok: description.warnings.is_empty(),
-            detail: description.to_string(),
-        },
-        Err(error) => Finding {
-            what: "sandbox",
-            ok: false,
-            detail: format!("{error:#}"),
-        },
+        Ok((description, toolchains)) => {
+            let shown = match toolchains.as_slice() {
+                [] => "compilers of /usr".to_owned(),
+                others => format!("compilers of /usr and {}", others.join(", ")),
+            };
+            let status = if description.warnings.is_empty() {
+                Status::Ok
+            } else {
+                Status::Problem
+            };
+            Finding::new("sandbox", status, format!("{description}; {shown}"))
+        }
+        Err(error) => Finding::of("sandbox", Err(error)),
     }
 }
 
 fn check_model(config: &Config) -> Finding {
+    if let Err(error) = model::open(&config.model, &Redactor::default()) {
+        return Finding::of("model", Err(error));
+    }
     let model = &config.model;
-    finding(
-        "model",
-        match model.provider {
-            ModelProvider::Stub => Ok(
-                "the stub answers from scripts; set model.provider = \"openai\" and model.base_url for a real model"
-                    .to_owned(),
-            ),
-            ModelProvider::OpenAi => {
-                let price = if model.input_usd_per_million.is_some() {
-                    "price known"
-                } else {
-                    "price unknown: cost is counted in tokens only"
-                };
-                Ok(format!(
-                    "{} at {}; {price}; not called",
-                    model.name,
-                    model.base_url.as_deref().unwrap_or("?")
-                ))
-            }
-        },
-    )
+    match (model.provider, &model.stub_script) {
+        (ModelProvider::Stub, Some(script)) => Finding::new(
+            "model",
+            Status::Ok,
+            format!("the stub answers from {}", script.display()),
+        ),
+        (ModelProvider::Stub, None) => Finding::new(
+            "model",
+            Status::Hint,
+            "none is set up; only the demonstration works without. Set model.provider = \"openai\", model.base_url, \
+             model.name and model.api_key_file",
+        ),
+        (ModelProvider::OpenAi, _) => {
+            let price = if model.input_usd_per_million.is_some() {
+                "price known"
+            } else {
+                "price unknown, so that cost is counted in tokens only"
+            };
+            let address = model.base_url.as_deref().unwrap_or("?");
+            Finding::new(
+                "model",
+                Status::Ok,
+                format!("{} at {address}; {price}; not called", model.name),
+            )
+        }
+    }
 }
 
 async fn check_github(config: &Config) -> Finding {
-    let tried = async {
-        let redactor = crate::secret::Redactor::default();
-        let app = App::build(config.clone(), surroundings()?).await?;
-        if app.config().github.app_id.is_none() {
-            anyhow::bail!(
-                "no App is configured: start `forgehand serve` and open /setup, or set github.app_id and github.private_key_file"
+    let mut config = config.clone();
+    if let Err(error) = complete_credentials(&mut config) {
+        return Finding::of("github", Err(error));
+    }
+    let github = &config.github;
+    let missing: Vec<&str> = [
+        ("github.app_id", github.app_id.is_none()),
+        ("github.private_key_file", github.private_key.is_none()),
+        ("github.webhook_secret_file", github.webhook_secret.is_none()),
+    ]
+    .into_iter()
+    .filter_map(|(key, is_missing)| is_missing.then_some(key))
+    .collect();
+    match missing.len() {
+        0 => {}
+        3 => {
+            return Finding::new(
+                "github",
+                Status::Hint,
+                "no App yet; `forgehand serve` prints the address of a page that makes one. `forgehand run` needs none",
             );
         }
-        let github = GitHub::new(&app.config().github, crate::clock::Clock::System, redactor)?;
+        _ => {
+            let missing = missing.join(" and ");
+            return Finding::new("github", Status::Problem, format!("{missing} is not set"));
+        }
+    }
+    let redactor = Redactor::default();
+    config.secrets().iter().for_each(|secret| redactor.add(secret));
+    let tried = async {
+        let github = GitHub::new(&config.github, Clock::System, redactor)?;
         let about = github.app().await?;
         anyhow::Ok(format!(
             "we are the App {} ({}) at {}",
             about.name, about.id, config.github.api_url
         ))
     };
-    finding("github", tried.await.map_err(|error| format!("{error:#}")))
+    Finding::of("github", tried.await)
 }
 
 async fn invariants(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
-    let store = open(config).await?;
+    if let Some(file) = missing_database(config)? {
+        anyhow::bail!("there is no database at {} yet, so nothing to check", file.display());
+    }
+    let store = Store::open(&config.database_url(), config.database.max_connections).await?;
     let mut tx = store.begin().await?;
     let violations = tx.violations().await?;
+    drop(tx);
+    store.close().await;
     if json {
         show::json(&violations)?;
     } else if violations.is_empty() {
-        println!("every invariant holds");
+        say!("every invariant holds");
     } else {
         violations
             .iter()
-            .for_each(|violation| println!("{}: {}", violation.invariant, violation.detail));
+            .for_each(|violation| say!("{}: {}", violation.invariant, violation.detail));
     }
     Ok(if violations.is_empty() {
         ExitCode::SUCCESS

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use super::{Context, show};
 use crate::ids::JobId;
 use crate::job::{Job, JobState};
-use crate::store::{CancelResult, JobFilter};
+use crate::store::{CancelResult, JobFilter, Store};
 use crate::text;
 
 #[derive(Debug, clap::Args)]
@@ -22,36 +22,36 @@ enum Action {
     /// List jobs, newest first.
     List {
         /// Only jobs in this state; may be repeated.
-        #[arg(long = "state", value_parser = parse_state)]
+        #[arg(long = "state", value_name = "STATE", value_parser = parse_state)]
         states: Vec<JobState>,
         /// Most jobs shown.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 20)]
         limit: u32,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show one job with its events and effects.
     Show {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Stop a job.
+    /// Stop a job; its worker ends it within seconds and keeps the work on a branch.
     Cancel {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Queue a job that ended once more.
+    /// Queue a job once more that failed or was stopped.
     Retry {
-        /// Its id.
+        /// The job's id, as `jobs list` shows it.
         id: JobId,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -65,9 +65,15 @@ fn parse_state(text: &str) -> Result<JobState, String> {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
-    let app = context.app().await?;
-    let mut tx = app.store().begin().await?;
-    match args.action {
+    let app = context.existing_app().await?;
+    let done = act(app.store(), args.action).await;
+    app.store().close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
+    let mut tx = store.begin().await?;
+    match action {
         Action::List { states, limit, json } => {
             let jobs = tx
                 .jobs(&JobFilter {
@@ -79,7 +85,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             if json {
                 show::json(&jobs)?;
             } else if jobs.is_empty() {
-                println!("no jobs");
+                say!("no jobs");
             } else {
                 jobs.iter().for_each(print_line);
             }
@@ -103,11 +109,11 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
             if !queued {
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
-            app.store().ring();
+            store.ring();
             tell(&id, "queued", "is queued again", json)?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What became of a job: a word for scripts, a sentence for people.
@@ -115,7 +121,7 @@ fn tell(id: &JobId, word: &str, sentence: &str, json: bool) -> anyhow::Result<()
     if json {
         return show::json(&serde_json::json!({"job": id, "result": word}));
     }
-    println!("job {id} {sentence}");
+    say!("job {id} {sentence}");
     Ok(())
 }
 
@@ -127,7 +133,7 @@ fn print_line(job: &Job) {
         .lines()
         .next()
         .unwrap_or_default();
-    println!(
+    say!(
         "{}  {:10}  {:8}  {}  {}  {}",
         job.id,
         job.state,
@@ -146,31 +152,34 @@ async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::
         return show::json(&serde_json::json!({"job": job, "events": events, "effects": effects}));
     }
     print_line(&job);
-    println!(
+    say!(
         "asked by {} · attempt {} of {} · fence {}",
-        job.request.actor.login, job.attempt, job.max_attempts, job.fence
+        job.request.actor.login,
+        job.attempt,
+        job.max_attempts,
+        job.fence
     );
     if let Some(outcome) = &job.outcome {
-        println!("outcome: {}", serde_json::to_string(outcome)?);
+        say!("outcome: {}", serde_json::to_string(outcome)?);
     }
-    println!("\nevents");
+    say!("\nevents");
     for event in events {
         let body = serde_json::to_string(&event.body)?;
-        println!(
+        say!(
             "{:5}  {}  {}",
             event.seq,
             show::time(event.at),
             text::cap_chars(&text::plain_output(&body), 200)
         );
     }
-    println!("\neffects");
+    say!("\neffects");
     for effect in effects {
         let remote = effect
             .remote_id
             .as_deref()
             .or(effect.problem.as_deref())
             .unwrap_or_default();
-        println!(
+        say!(
             "{:5}  {:10}  {:15}  tries {}  {}",
             effect.seq,
             effect.state,

@@ -9,11 +9,11 @@ use super::Context;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Database to move from.
-    #[arg(long)]
+    /// Database to move from (not built yet).
+    #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
-    /// Database to move to.
-    #[arg(long)]
+    /// Database to move to (not built yet).
+    #[arg(long, value_name = "ADDRESS")]
     to: Option<String>,
 }
 
@@ -24,6 +24,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         );
     }
     let app = context.app().await?;
-    println!("the {} database is up to date", app.store().backend());
+    say!("the {} database is up to date", app.store().backend());
+    app.store().close().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,13 +13,13 @@ pub(super) struct Args {
     /// Only show what would be given back.
     #[arg(long)]
     dry_run: bool,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
-    let app = context.app().await?;
+    let app = context.existing_app().await?;
     let mut tx = app.store().begin().await?;
     let now = tx.db_now().await?;
     let filter = JobFilter {
@@ -53,18 +53,18 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     if args.json {
         show::json(&rows)?;
     } else if rows.is_empty() {
-        println!(
+        say!(
             "nothing to recover; {} jobs are held by living workers or wait for their lease to end",
             held.len()
         );
     } else {
-        rows.iter().for_each(|(id, what)| println!("{id}  {what}"));
+        rows.iter().for_each(|(id, what)| say!("{id}  {what}"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print_dry(ids: &[String], held: usize) -> anyhow::Result<ExitCode> {
-    println!("{} of {held} held jobs have an ended lease", ids.len());
-    ids.iter().for_each(|id| println!("{id}"));
+    say!("{} of {held} held jobs have an ended lease", ids.len());
+    ids.iter().for_each(|id| say!("{id}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,20 +1,23 @@
 //! `forgehand run`: one task on a local checkout, without GitHub. Shows the diff, leaves a branch
-//! and says by its exit code how it went. Never touches the checkout's files or current branch.
+//! and says by its exit code how it went. Never touches the checkout's files, index or branches
+//! that exist, and leaves no file of its own behind.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, show, surroundings};
-use crate::agent::{Brief, Stop};
-use crate::app::{App, stop_on_signal};
+use super::progress::tell;
+use super::{Context, Usage, complain, exit_code, show, surroundings};
+use crate::agent::{Brief, Checkpoint, Solution, Stop};
+use crate::app::{ports, prepare_state_dir, stop_on_signal};
 use crate::clock::Clock;
-use crate::event::{Event, RunEvent, Totals};
-use crate::git::{LocalRepo, Remote, Signature};
-use crate::ids::{BranchName, JobId, RepoName};
+use crate::config::{Config, Problems};
+use crate::event::{Event, RunEvent, Side, Totals};
+use crate::git::{Git, GitError, LocalRepo, Remote, Signature};
+use crate::ids::{BranchName, CommitSha, JobId, RepoName, RunId};
 use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
@@ -22,30 +25,45 @@ use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
 use crate::secret::Redactor;
 use crate::text;
 use crate::tool::Finish;
-use crate::workspace::RunFolder;
+use crate::workspace::{RunFolder, remove_all};
+use report::Report;
+
+mod report;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The checks of the project run before and after the change, in the sandbox. The work is done in a \
+temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
+nothing else. Work of a run that did not get through is left on the branch, too.
+
+Exit codes:
+  0    done, or nothing to do
+  2    no result, or checks that passed before fail now
+  3    stopped by a limit
+  4    the model, the sandbox or git failed
+  64   wrong usage
+  78   wrong configuration
+  130  interrupted")]
 pub(super) struct Args {
-    /// The checkout to work on; its last commit is the base.
-    #[arg(long, default_value = ".")]
+    /// A folder of the checkout to work on; its last commit is the base.
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
     repo: PathBuf,
     /// What is to be done. `-` reads it from standard input.
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     task: String,
-    /// Name of the branch to leave [default: agent/ and words of the task].
-    #[arg(long)]
+    /// Name of the branch to leave; it gets a suffix if it exists [default: agent/ and words of the
+    /// task].
+    #[arg(long, value_name = "NAME")]
     branch: Option<BranchName>,
-    /// Print the result as JSON.
+    /// Print the result as one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// The agent got nowhere or refused.
-const NO_RESULT: u8 = 2;
-/// A limit stopped it.
-const LIMIT: u8 = 3;
 /// The model, the sandbox or git failed.
 const ERROR: u8 = 4;
+/// A signal ended it.
+const INTERRUPTED: u8 = 130;
 
 /// Largest task, in bytes.
 const MAX_TASK_BYTES: u64 = 256 * 1024;
@@ -53,49 +71,55 @@ const MAX_TASK_BYTES: u64 = 256 * 1024;
 const MAX_FILES: usize = 20_000;
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
+    let error = match Box::pin(attempt(context, &args)).await {
+        Ok(code) => return Ok(ExitCode::from(code)),
+        Err(error) => error,
+    };
+    complain(&error);
+    let code = exit_code(&error).unwrap_or(ERROR);
+    if args.json {
+        show::json(&report::failure(&format!("{error:#}"), code))?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     let config = context.config()?;
     let task = read_task(&args.task)?;
+    let stop = CancellationToken::new();
+    stop_on_signal(stop.clone())?;
     let redactor = Redactor::default();
     config.secrets().iter().for_each(|secret| redactor.add(secret));
-    let app = App::build(config, surroundings()?).await?;
-    let ports = app.ports()?;
-    let repo = ports
-        .git
-        .open_local(&args.repo)
-        .await
-        .with_context(|| format!("open {}", args.repo.display()))?;
-    eprintln!(
-        "the base is {}, the last commit; what is not committed is left out",
+    let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
+    let repo = open_repo(&ports.git, &args.repo).await?;
+    note!(
+        "{} at {}, its last commit; what is not committed is left out",
+        repo.root.display(),
         repo.head.short()
     );
     let progress = Arc::new(show::Progress::start());
     let shown = progress.clone();
     let recorder =
         Recorder::in_memory(Clock::System, redactor).with_listener(Arc::new(move |event: &Event| tell(&shown, event)));
-    let id = JobId::new(Clock::System.now());
+    let scratch = Scratch::make(&config)?;
     let place = Place {
-        state_dir: app.config().server.state_dir.clone(),
-        job: id,
+        state_dir: scratch.folder().to_owned(),
+        job: JobId::new(Clock::System.now()),
     };
-    let stop = CancellationToken::new();
-    stop_on_signal(stop.clone())?;
     let local = Local {
         ports: &ports,
         repo: &repo,
-        args: &args,
+        args,
         task: &task,
+        place: &place,
+        recorder: &recorder,
+        stop: &stop,
     };
-    let result = local.work(&place, &recorder, &stop).await;
+    let code = Box::pin(local.work_and_report(&progress)).await;
     progress.end();
-    let code = match result {
-        Ok(finished) => local.report(&finished, &recorder).await,
-        Err(error) => {
-            eprintln!("forgehand: {}", in_words(error));
-            Ok(ExitCode::from(ERROR))
-        }
-    };
-    if let Some((folder, _)) = RunFolder::open_existing(&place.state_dir, &place.job)? {
-        folder.remove()?;
+    // Also what an interrupted checkout left, which is no run folder yet.
+    if let Err(error) = remove_all(&place.state_dir, &place.job) {
+        note!("forgehand: {error:#}");
     }
     code
 }
@@ -104,49 +128,169 @@ fn read_task(task: &str) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut text = task.to_owned();
     if task == "-" {
-        text.clear();
+        let mut bytes = Vec::new();
         std::io::stdin()
-            .take(MAX_TASK_BYTES)
-            .read_to_string(&mut text)
+            .take(MAX_TASK_BYTES + 1)
+            .read_to_end(&mut bytes)
             .context("read the task from standard input")?;
+        text = String::from_utf8_lossy(&bytes).into_owned();
+    }
+    if text.len() as u64 > MAX_TASK_BYTES {
+        let most = text::bytes_in_words(MAX_TASK_BYTES);
+        return Err(Usage(format!(
+            "the task is longer than {most}; put the details into a file of the repository"
+        ))
+        .into());
     }
     if text.trim().is_empty() {
-        bail!("the task is empty; say what is to be done with --task");
+        return Err(Usage("the task is empty; say what is to be done with --task TEXT".to_owned()).into());
     }
     Ok(text)
 }
 
+async fn open_repo(git: &Git, folder: &Path) -> anyhow::Result<LocalRepo> {
+    match git.open_local(folder).await {
+        // Whoever named the folder can name another one.
+        Err(error @ GitError::NotFound(_)) => Err(Usage(format!("--repo {}: {error}", folder.display())).into()),
+        other => other.with_context(|| format!("open {}", folder.display())),
+    }
+}
+
+/// Where a local run keeps its checkout: in a folder that goes with it, unless one is configured.
+enum Scratch {
+    Temporary(tempfile::TempDir),
+    Configured(PathBuf),
+}
+
+impl Scratch {
+    fn make(config: &Config) -> anyhow::Result<Self> {
+        if config.origins.contains_key("server.state_dir") {
+            return prepare_state_dir(&config.server.state_dir).map(Self::Configured);
+        }
+        let folder = tempfile::Builder::new().prefix("forgehand-run-").tempdir();
+        folder.map(Self::Temporary).context("make a temporary folder")
+    }
+
+    fn folder(&self) -> &Path {
+        match self {
+            Scratch::Temporary(folder) => folder.path(),
+            Scratch::Configured(folder) => folder,
+        }
+    }
+}
+
+/// Why there is no result, in words.
 fn in_words(error: JobError) -> String {
     match error {
         JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
             reason
         }
-        JobError::End(outcome) => format!("{outcome:?}"),
+        JobError::End(outcome) => serde_json::to_string(&outcome).unwrap_or_default(),
         JobError::LeaseLost => "the run lost its lease".to_owned(),
     }
 }
 
+/// One run on one checkout.
 struct Local<'a> {
     ports: &'a Ports,
     repo: &'a LocalRepo,
     args: &'a Args,
     task: &'a str,
+    place: &'a Place,
+    recorder: &'a Recorder,
+    stop: &'a CancellationToken,
 }
 
 impl Local<'_> {
-    async fn work(&self, place: &Place, recorder: &Recorder, stop: &CancellationToken) -> Result<Finished, JobError> {
-        let model = self.ports.model.name().to_owned();
-        recorder
-            .record(RunEvent::RunStarted {
-                run: crate::ids::RunId::new(self.ports.clock.now()),
-                model,
-            })
-            .await?;
+    async fn work_and_report(&self, progress: &show::Progress) -> anyhow::Result<u8> {
         let work = self.prepare().await?;
-        run::work(self.ports, work, Earlier::default(), place, recorder, stop).await
+        let (finished, failure) = match self.work(work.clone()).await {
+            Ok(finished) => (Some(finished), None),
+            Err(_) if self.stop.is_cancelled() => (self.salvage(work, Stop::Cancelled).await, None),
+            Err(error) => {
+                let reason = in_words(error);
+                (self.salvage(work, Stop::Stuck(reason.clone())).await, Some(reason))
+            }
+        };
+        let change = finished.as_ref().and_then(|finished| finished.change.as_ref());
+        let (left, lost) = match change {
+            Some(change) => match self.leave_branch(finished.as_ref(), change).await {
+                Ok(left) => (Some(left), None),
+                Err(error) => (None, Some(format!("the branch was not left: {error:#}"))),
+            },
+            None => (None, None),
+        };
+        progress.end();
+        let report = Report {
+            base: &self.repo.head,
+            finished: finished.as_ref(),
+            failure: failure.or(lost),
+            left,
+            totals: Totals::of(self.recorder.kept().iter().map(|event| &event.body)),
+        };
+        if self.args.json {
+            show::json(&report.as_json())?;
+        } else {
+            report.print();
+        }
+        Ok(report.ending().1)
     }
 
-    async fn prepare(&self) -> Result<Work, JobError> {
+    async fn work(&self, work: Work) -> Result<Finished, JobError> {
+        let started = RunEvent::RunStarted {
+            run: RunId::new(self.ports.clock.now()),
+            model: self.ports.model.name().to_owned(),
+        };
+        self.recorder.record(started).await?;
+        let working = run::work(
+            self.ports,
+            work,
+            Earlier::default(),
+            self.place,
+            self.recorder,
+            self.stop,
+        );
+        Box::pin(working).await
+    }
+
+    /// What a run that broke off has done so far, if its checkout still stands: as a run that goes
+    /// on where the other one ended, with nothing left to do.
+    async fn salvage(&self, work: Work, stop: Stop) -> Option<Finished> {
+        let events = self.recorder.kept();
+        let worked = |event: &Event| matches!(event.body, RunEvent::ToolCalled { .. });
+        if !events.iter().any(worked) {
+            return None;
+        }
+        let (folder, _) = RunFolder::open_existing(&self.place.state_dir, &self.place.job).ok()??;
+        let conversation = Checkpoint {
+            turn: 0,
+            messages: Vec::new(),
+            tokens: 0,
+            cost_usd: 0.0,
+            spent_ms: 0,
+        };
+        let base_checks = events.into_iter().filter_map(|event| match event.body {
+            RunEvent::Checked { check } if check.side == Side::Base => Some(check),
+            _ => None,
+        });
+        let earlier = Earlier {
+            folder: Some(folder),
+            solution: Some(Solution {
+                stop,
+                last_words: String::new(),
+                conversation: conversation.clone(),
+            }),
+            conversation: Some(conversation),
+            base_checks: base_checks.collect(),
+        };
+        // A stop has been obeyed already; taking the work in is short.
+        let go_on = CancellationToken::new();
+        let taking = run::work(self.ports, work, earlier, self.place, self.recorder, &go_on);
+        // Why the run broke off is what people need to know, not that its work is lost as well.
+        Box::pin(taking).await.ok()
+    }
+
+    async fn prepare(&self) -> anyhow::Result<Work> {
         let git = &self.ports.git;
         let remote = Remote {
             url: String::new(),
@@ -154,23 +298,16 @@ impl Local<'_> {
         };
         let (mirror, base) = (self.repo.git_dir.clone(), self.repo.head.clone());
         let files = git.list_files(&mirror, &base, MAX_FILES).await?;
-        let read = async |path: &str| {
-            git.read_file(&mirror, &remote, &base, path, MAX_REPO_CONFIG_BYTES)
-                .await
-        };
-        let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let repo_config = match text(read(REPO_CONFIG_PATH).await?) {
-            Some(own) => RepoConfig::parse(&own).map_err(JobError::Fail)?,
-            None => RepoConfig::default(),
-        };
-        let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await?;
-        let rules = text(read("AGENTS.md").await?).unwrap_or_default();
+        let repo_config = self.repo_config(&mirror, &remote, &base).await?;
+        let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
+        let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
+        let rules = run::rules_of(self.ports, &mirror, &remote, &base, &repo_config).await;
         let brief = Brief {
             repo: self.name(),
-            title: text::cap_chars(self.task.lines().next().unwrap_or_default(), 120),
+            title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),
             instructions: String::new(),
-            rules,
+            rules: rules.map_err(|error| anyhow::anyhow!(in_words(error)))?,
             checks: repo_config.test.clone().unwrap_or(found.test),
             files,
             notes: Vec::new(),
@@ -186,50 +323,47 @@ impl Local<'_> {
         })
     }
 
+    /// The repository's own file as it is committed. Whoever runs this can mend a broken one, so
+    /// nothing is done without it.
+    async fn repo_config(&self, mirror: &Path, remote: &Remote, base: &CommitSha) -> anyhow::Result<RepoConfig> {
+        let git = &self.ports.git;
+        let read = git.read_file(mirror, remote, base, REPO_CONFIG_PATH, MAX_REPO_CONFIG_BYTES);
+        let Some(bytes) = read.await? else {
+            return Ok(RepoConfig::default());
+        };
+        let config = RepoConfig::parse(&String::from_utf8_lossy(&bytes))
+            .map_err(|problem| Problems(vec![format!("{problem} (as committed in {})", base.short())]))?;
+        let unused = config.not_built();
+        if !unused.is_empty() {
+            let text = format!(
+                "{REPO_CONFIG_PATH}: {} has no effect in this version",
+                unused.join(", ")
+            );
+            self.recorder.record(RunEvent::Noted { text }).await?;
+        }
+        Ok(config)
+    }
+
     /// A name for the prompt; the checkout has no owner.
     fn name(&self) -> RepoName {
-        let folder = self
-            .repo
-            .root
-            .file_name()
-            .map(|name| text::slug(&name.to_string_lossy(), 60))
-            .unwrap_or_default();
-        format!("local/{folder}")
+        let folder = self.repo.root.file_name().unwrap_or_default().to_string_lossy();
+        format!("local/{}", text::slug(&folder, 60))
             .parse()
             .unwrap_or_else(|_| "local/checkout".parse().expect("a valid name"))
     }
 
-    async fn report(&self, finished: &Finished, recorder: &Recorder) -> anyhow::Result<ExitCode> {
-        let branch = match &finished.change {
-            Some(change) => Some(self.leave_branch(finished, change).await?),
-            None => None,
-        };
-        let totals = Totals::of(recorder.kept().iter().map(|event| &event.body));
-        if self.args.json {
-            show::json(&self.as_json(finished, branch.as_ref(), &totals))?;
-        } else {
-            self.print(finished, branch.as_ref(), &totals);
-        }
-        let regressed = !finished.verdict.regressions().is_empty();
-        Ok(match &finished.stop {
-            Stop::Finished(Finish::Refused { .. }) | Stop::Stuck(_) => ExitCode::from(NO_RESULT),
-            Stop::Finished(Finish::Done { .. }) if finished.change.is_none() || regressed => ExitCode::from(NO_RESULT),
-            Stop::Finished(_) => ExitCode::SUCCESS,
-            Stop::Budget(_) => ExitCode::from(LIMIT),
-            Stop::Cancelled => ExitCode::from(130),
-        })
-    }
-
-    async fn leave_branch(&self, finished: &Finished, change: &ChangeSet) -> anyhow::Result<BranchName> {
+    async fn leave_branch(
+        &self,
+        finished: Option<&Finished>,
+        change: &ChangeSet,
+    ) -> anyhow::Result<(BranchName, CommitSha)> {
         let git = &self.ports.git;
-        let message = match &finished.stop {
-            Stop::Finished(Finish::Done { title, summary, .. }) => {
+        let first_line = self.task.trim().lines().next().unwrap_or_default();
+        let message = match finished.map(|finished| &finished.stop) {
+            Some(Stop::Finished(Finish::Done { title, summary, .. })) => {
                 format!("{}\n\n{}\n", text::cap_chars(title, 72), summary.trim())
             }
-            _ => format!(
-                "Unfinished work: {}\n",
-                text::cap_chars(self.task.lines().next().unwrap_or_default(), 60)
-            ),
+            _ => format!("Unfinished work: {}\n", text::cap_chars(first_line, 50)),
         };
         let by = Signature {
             name: "Forgehand".into(),
@@ -237,103 +371,9 @@ impl Local<'_> {
             at: self.ports.clock.now(),
         };
         let sha = git.commit(&change.import, &self.repo.head, &message, &by).await?;
-        let wanted = self
-            .args
-            .branch
-            .clone()
-            .unwrap_or_else(|| BranchName::for_task(self.task.lines().next().unwrap_or_default()));
-        Ok(git.leave_branch(self.repo, &change.import, &sha, &wanted).await?)
-    }
-
-    fn as_json(&self, finished: &Finished, branch: Option<&BranchName>, totals: &Totals) -> serde_json::Value {
-        serde_json::json!({
-            "stop": format!("{:?}", finished.stop),
-            "branch": branch,
-            "base": self.repo.head,
-            "diff": finished.change.as_ref().map(|change| &change.diff),
-            "violations": finished.violations,
-            "checks": {"base": finished.verdict.base, "head": finished.verdict.head},
-            "totals": totals,
-        })
-    }
-
-    fn print(&self, finished: &Finished, branch: Option<&BranchName>, totals: &Totals) {
-        if let Some(change) = &finished.change {
-            println!("{}", change.diff);
-        }
-        finished
-            .violations
-            .iter()
-            .for_each(|violation| println!("not allowed: {violation}"));
-        for check in finished.verdict.base.iter().chain(&finished.verdict.head) {
-            let result = check.exit_code.map_or_else(
-                || check.killed.clone().unwrap_or_default(),
-                |code| format!("exit {code}"),
-            );
-            println!(
-                "{:4}  {}  {result}",
-                format!("{:?}", check.side).to_lowercase(),
-                check.command
-            );
-        }
-        match &finished.stop {
-            Stop::Finished(Finish::Done { title, summary, .. }) => println!("\n{title}\n\n{summary}"),
-            Stop::Finished(Finish::NothingToDo { reason }) => println!("\nNo change needed: {reason}"),
-            Stop::Finished(Finish::Refused { reason }) => println!("\nNot done: {reason}"),
-            Stop::Budget(limit) => println!("\nStopped by a limit: {limit}"),
-            Stop::Stuck(why) => println!("\nIt did not work out: {why}"),
-            Stop::Cancelled => println!("\nStopped."),
-        }
-        if let Some(branch) = branch {
-            println!(
-                "\nThe change is on the branch {branch}: git diff {}..{branch}",
-                self.repo.head.short()
-            );
-        }
-        let cost = if totals.price_unknown {
-            "price unknown".to_owned()
-        } else {
-            format!("${:.4}", totals.cost_usd)
-        };
-        println!(
-            "{} turns, {} tokens in, {} out, {cost}",
-            totals.turns, totals.input_tokens, totals.output_tokens
-        );
-    }
-}
-
-/// One event as a line of progress.
-pub(super) fn tell(progress: &show::Progress, event: &Event) {
-    match &event.body {
-        RunEvent::StageStarted { stage } => progress.now(stage.words()),
-        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } => progress.line(&format!("  note: {text}")),
-        RunEvent::WorkspaceOpened { sandbox, .. } => progress.line(&format!("  sandbox: {sandbox}")),
-        RunEvent::ModelReplied { turn, text, .. } if !text.trim().is_empty() => {
-            progress.line(&format!(
-                "  {turn:>2}  {}",
-                text::cap_chars(&text::reveal(text).replace('\n', " "), 110)
-            ));
-        }
-        RunEvent::ToolCalled {
-            turn,
-            tool,
-            arguments,
-            ok,
-            ..
-        } => {
-            let mark = if *ok { ' ' } else { '!' };
-            progress.line(&format!(
-                "  {turn:>2} {mark}{tool} {}",
-                text::cap_chars(&text::reveal(arguments).replace('\n', " "), 100)
-            ));
-        }
-        RunEvent::Checked { check } => {
-            let result = check.exit_code.map_or_else(
-                || check.killed.clone().unwrap_or_default(),
-                |code| format!("exit {code}"),
-            );
-            progress.line(&format!("      {:?}: {} → {result}", check.side, check.command).to_lowercase());
-        }
-        _ => {}
+        let wanted = self.args.branch.clone();
+        let wanted = wanted.unwrap_or_else(|| BranchName::for_task(first_line));
+        let branch = git.leave_branch(self.repo, &change.import, &sha, &wanted).await?;
+        Ok((branch, sha))
     }
 }

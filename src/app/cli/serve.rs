@@ -9,7 +9,7 @@ use crate::app::{ServiceRole, stop_on_signal};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Which roles this process has.
+    /// What this process does, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "receiver,worker,scheduler")]
     roles: Vec<ServiceRole>,
 }
@@ -38,7 +38,7 @@ async fn start(context: &Context, roles: &[ServiceRole]) -> anyhow::Result<ExitC
     app.serve(roles, |address| {
         if let Some(address) = address {
             // The first line of standard output tells scripts where the service listens.
-            println!("listening on http://{address}");
+            say!("listening on http://{address}");
         }
     })
     .await?;

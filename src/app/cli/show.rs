@@ -1,15 +1,38 @@
 //! How results are printed: JSON for scripts, short lines for people, progress on a terminal.
 //! Never prints to standard error what belongs to the result.
 
-use std::io::IsTerminal as _;
+use std::fmt::Arguments;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// A line of the result, on standard output.
+macro_rules! say {
+    () => { $crate::app::cli::show::to_output(format_args!("")) };
+    ($($part:tt)*) => { $crate::app::cli::show::to_output(format_args!($($part)*)) };
+}
+
+/// A line about the work, on standard error.
+macro_rules! note {
+    ($($part:tt)*) => { $crate::app::cli::show::to_error(format_args!($($part)*)) };
+}
+
+/// A reader that went away (`forgehand jobs list | head -1`) is no reason to stop, let alone to
+/// panic as `println!` does.
+pub(super) fn to_output(line: Arguments<'_>) {
+    drop(writeln!(std::io::stdout().lock(), "{line}"));
+}
+
+/// As [`to_output`].
+pub(super) fn to_error(line: Arguments<'_>) {
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
 /// Prints a value as pretty JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
+    say!("{}", serde_json::to_string_pretty(value)?);
     Ok(())
 }
 
@@ -40,7 +63,7 @@ impl Progress {
     pub(super) fn now(&self, message: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(message.to_owned()),
-            None => eprintln!("… {message}"),
+            None => note!("… {message}"),
         }
     }
 
@@ -48,7 +71,7 @@ impl Progress {
     pub(super) fn line(&self, message: &str) {
         match &self.bar {
             Some(bar) => bar.println(message),
-            None => eprintln!("{message}"),
+            None => note!("{message}"),
         }
     }
 

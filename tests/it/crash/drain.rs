@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DRAINED: Duration = Duration::from_secs(5);
 
 /// Kills around the answer to a delivery, on each database.
-const KILLS: usize = 10;
+const KILLS: usize = 8;
 
 async fn on_both(story: impl AsyncFn(Database)) {
     for database in [Database::sqlite(), Database::postgres().await] {
@@ -120,13 +120,13 @@ async fn a_kill_before_the_answer_makes_no_second_job() {
             assert!(stored || !answered, "a delivery was answered before it was stored");
             unstored += u32::from(!stored);
             unanswered += u32::from(stored && !answered);
-        }
-        service.start().await;
-        site.redeliver_failed().await;
-        for &issue in &issues {
+            service.start().await;
+            site.redeliver_failed().await;
             site.wait("the job ends", PATIENCE, async || finished(&store, issue).await)
                 .await;
+            service.stop().await;
         }
+        service.start().await;
         eprintln!("of {KILLS} kills {unstored} came before the commit, {unanswered} between commit and answer");
         assert_each_done_once(&site, &store, &service, &issues).await;
         service.stop().await;

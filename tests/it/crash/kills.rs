@@ -53,7 +53,7 @@ async fn kill_again_and_again(database: Database) {
     let mut service = site.program("service", WHOLE);
     service.start().await;
     let store = site.database.open().await;
-    let (mut issues, undisturbed) = undisturbed(&site, &store).await;
+    let (mut issues, mut undisturbed) = undisturbed(&site, &store).await;
     let mut tally = Tally::default();
     let mut open: BTreeMap<u64, u32> = BTreeMap::new();
     let began = Instant::now();
@@ -68,7 +68,10 @@ async fn kill_again_and_again(database: Database) {
         restart(&mut service, &mut tally).await;
         orphans.are_gone(&[service.pid()], ORPHANS_GONE).await;
         site.redeliver_failed().await;
-        settle(&site, &store, &mut open).await;
+        // The machine may be busier or idler than it was at the beginning.
+        for took in settle(&site, &store, &mut open).await {
+            undisturbed = undisturbed.mul_f64(0.7) + took.mul_f64(0.3);
+        }
     }
     for issue in open.into_keys() {
         ended(&site, &store, issue).await;
@@ -127,19 +130,28 @@ async fn restart(service: &mut Program, tally: &mut Tally) {
 }
 
 /// Goes on to the next kill when few enough jobs are open, and none that was hit too often.
-async fn settle(site: &Site, store: &Store, open: &mut BTreeMap<u64, u32>) {
+/// Returns how long jobs took that nobody disturbed.
+async fn settle(site: &Site, store: &Store, open: &mut BTreeMap<u64, u32>) -> Vec<Duration> {
     let open = std::cell::RefCell::new(open);
+    let undisturbed = std::cell::RefCell::new(Vec::new());
     site.wait("jobs end between two kills", PATIENCE, async || {
         let issues: Vec<u64> = open.borrow().keys().copied().collect();
         for issue in issues {
-            if finished(store, issue).await.is_some() {
-                open.borrow_mut().remove(&issue);
+            let Some(job) = finished(store, issue).await else {
+                continue;
+            };
+            open.borrow_mut().remove(&issue);
+            if let (1, Some(end)) = (job.fence, job.finished_at) {
+                undisturbed
+                    .borrow_mut()
+                    .push((end - job.created_at).to_std().unwrap_or_default());
             }
         }
         let open = open.borrow();
         (open.len() < IN_FLIGHT && open.values().all(|hits| *hits < MOST_HITS)).then_some(())
     })
     .await;
+    undisturbed.into_inner()
 }
 
 /// What the job of an issue was doing, in the words of the table.

@@ -42,10 +42,10 @@ async fn a_frozen_worker_wakes_and_writes_nothing() {
             .await;
         tokio::time::sleep(Duration::from_millis(random.u64(0..1_200))).await;
         workers[frozen].signal(Signal::STOP);
+        let token = writer(&site, issue);
         tokio::time::sleep(LEASE.mul_f64(1.5)).await;
         let fence = jobs_of(&store, issue).await.pop().unwrap().fence;
         let before = site.double.requests().len();
-        let token = writer(&site, issue);
         workers[frozen].signal(Signal::CONT);
         let job = site
             .wait("the job ends", PATIENCE, async || finished(&store, issue).await)

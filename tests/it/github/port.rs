@@ -42,6 +42,24 @@ async fn a_conversation_is_read_and_written() {
     assert!(matches!(again, Err(GitHubError::NotFound { .. })), "{again:?}");
 }
 
+/// Waiting for a write's turn takes a while, and the right to it may end meanwhile.
+#[tokio::test]
+async fn a_write_whose_right_is_over_is_not_sent() {
+    let stage = Stage::set().await;
+    let alive = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let asked = alive.clone();
+    let client = stage
+        .client(Access::Write)
+        .only_while(move || asked.load(std::sync::atomic::Ordering::SeqCst));
+    let number = stage.issue();
+    client.create_comment(number, "on it").await.unwrap();
+    alive.store(false, std::sync::atomic::Ordering::SeqCst);
+    let late = client.create_comment(number, "late").await;
+    assert!(matches!(late, Err(GitHubError::Withheld { .. })), "{late:?}");
+    let comments = client.comments(number, None, 10).await.unwrap();
+    assert_eq!(comments.len(), 1, "reads go on");
+}
+
 #[tokio::test]
 async fn nulls_of_deleted_accounts_and_empty_bodies_are_read() {
     let stage = Stage::set().await;

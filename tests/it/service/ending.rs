@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use forgehand::effect::{EffectBody, EffectState};
 use forgehand::job::{Job, JobKind};
 
 use super::{REPO, Service, until};
@@ -36,9 +37,10 @@ impl Service {
         let Some(number) = job.subject.number().filter(|_| job.kind == JobKind::Fix) else {
             return;
         };
-        let Ok(comments) = self.github.comments(REPO, number.0) else {
-            return; // the repository was deleted
-        };
+        if self.github.repo_id(REPO).ok() != Some(job.repo_id) {
+            return; // what was said went with its repository
+        }
+        let comments = self.github.comments(REPO, number.0).unwrap();
         let mut tx = self.store.begin().await.unwrap();
         let effects = tx.effects(&job.id).await.unwrap();
         drop(tx);
@@ -49,7 +51,12 @@ impl Service {
                 .filter(|comment| comment.ours && comment.body.contains(&mark))
                 .map(|comment| comment.body.as_str())
                 .collect();
-            let expected = usize::from(effect.remote_id.is_some());
+            let was_deleted = effects.iter().any(|last| {
+                last.seq > effect.seq
+                    && matches!(last.body, EffectBody::FinalStatus { .. })
+                    && last.state != EffectState::Done
+            });
+            let expected = usize::from(effect.remote_id.is_some() && !was_deleted);
             assert_eq!(found.len(), expected, "status comments of job {}: {found:#?}", job.id);
             for body in found {
                 let is_final = FINAL_MARKS.iter().any(|mark| body.starts_with(mark));

@@ -4,7 +4,7 @@ use forgehand::demo::double::RepositorySeed;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::Service;
+use super::{Service, until};
 use crate::model_server::Reply;
 
 /// The repository of the stories.
@@ -109,6 +109,16 @@ impl Service {
         self.label(issue);
         self.model_is_asked(asked + 1).await;
         gate
+    }
+
+    /// Waits for the next second: GitHub's times have no parts of seconds, and what is as young
+    /// as a trigger counts as younger.
+    pub async fn next_second(&self) {
+        let second = chrono::Utc::now().timestamp();
+        until("the next second begins", async || {
+            chrono::Utc::now().timestamp() > second
+        })
+        .await;
     }
 
     /// A finished pull request for the usual issue, as the service opens it.

@@ -100,7 +100,7 @@ async fn t15_a_label_is_settled_although_the_job_never_began() {
         with(&store, async |tx| tx.cancel_job(&id, "not needed", in_seconds(0)).await)
             .await
             .unwrap();
-        assert_eq!(unsettled().await.as_slice(), std::slice::from_ref(&id));
+        assert_eq!(unsettled().await, std::slice::from_ref(&id));
         with(&store, async |tx| {
             tx.note_settled(&id, 20, EffectState::Failed, "no comment").await
         })

@@ -178,3 +178,51 @@ async fn a_github_that_is_away_at_the_start_is_waited_for() {
         })
         .await;
 }
+
+/// What cannot be done for good is said, and what was done before it is kept.
+async fn check_given_up(pattern: &'static str, fault: Fault, times: u32, words: &'static str) {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.github.fault(pattern, fault.clone(), times);
+            service.model.play(bug_fix());
+            let issue = service.labelled_issue();
+            service.done().await;
+            assert!(service.pulls().is_empty());
+            let told = service.our_only_words(issue);
+            assert!(told.starts_with("### ❌") && told.contains(words), "{told}");
+            assert_eq!(service.labels(issue), Vec::<String>::new());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_pull_request_that_github_rejects_leaves_its_branch_and_says_so() {
+    let words = "the branch is pushed, but the pull request could not be opened";
+    check_given_up(PULL, Fault::status(422, "Validation Failed"), 1, words).await;
+}
+
+#[tokio::test]
+async fn a_push_that_is_forbidden_twice_is_given_up() {
+    check_given_up(PUSH, Fault::status(403, "Forbidden"), 2, "could not be pushed").await;
+}
+
+#[tokio::test]
+async fn a_fetch_that_never_works_ends_after_the_last_attempt() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let fetch = "GET /octo/words.git/info/refs";
+            service.github.fault(fetch, Fault::status(503, "busy"), 3);
+            let issue = service.labelled_issue();
+            service.done().await;
+            let told = service.our_only_words(issue);
+            assert!(told.starts_with("### ❌") && told.contains("3 attempts"), "{told}");
+            assert_eq!(service.labels(issue), Vec::<String>::new());
+            assert!(service.model.requests().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_read_that_gets_no_answer_is_made_again() {
+    check("GET /repos/octo/words", Fault::Hang, 1).await;
+}

@@ -2,9 +2,10 @@
 
 use forgehand::job::Outcome;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::model_server::Reply;
-use crate::service::{Service, bug_fix, finish, mend, note, usual};
+use crate::service::{MONA, REPO, Service, bug_fix, finish, mend, note, usual};
 
 fn finish_as(status: &str, reason: &str) -> Reply {
     Reply::call("finish", json!({"status": status, "summary": reason}))
@@ -182,11 +183,7 @@ async fn g18_a_change_to_workflows_is_refused_and_the_agent_is_told() {
             let told = asked[3].last();
             assert!(told.contains(".github/workflows/ci.yml"), "{told}");
             let pull = service.only_pull();
-            let diff = service
-                .github
-                .diff(crate::service::REPO, "main", &pull.head)
-                .await
-                .unwrap();
+            let diff = service.github.diff(REPO, "main", &pull.head).await.unwrap();
             assert!(diff.contains("count.sh") && !diff.contains("workflows"), "{diff}");
         })
         .await;
@@ -202,7 +199,42 @@ async fn a_change_that_keeps_breaking_rules_ends_with_the_rule() {
             service.done().await;
             let words = service.our_only_words(issue);
             assert!(words.starts_with("### ❌") && words.contains("workflows"), "{words}");
-            assert_eq!(service.github.branches(crate::service::REPO).unwrap(), ["main"]);
+            assert_eq!(service.github.branches(REPO).unwrap(), ["main"]);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn s18_without_a_sandbox_nothing_is_run() {
+    usual()
+        .configuration(|config| config.sandbox.helper = Some("/nonexistent/helper".into()))
+        .tell(async |service: &mut Service| {
+            let issue = service.labelled_issue();
+            service.done().await;
+            let words = service.our_only_words(issue);
+            assert!(
+                words.starts_with("### ❌") && words.contains("sandbox_unavailable"),
+                "{words}"
+            );
+            assert!(service.model.requests().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_status_comment_that_somebody_deletes_stays_deleted() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let gate = CancellationToken::new();
+            service.model.play([mend(), finish().after(&gate)]);
+            let issue = service.labelled_issue();
+            service.model_is_asked(2).await;
+            let ours = service.our_comments(issue).remove(0).id;
+            service.github.delete_comment(REPO, ours, MONA).unwrap();
+            gate.cancel();
+            service.done().await;
+            service.only_pull();
+            assert!(service.our_comments(issue).is_empty());
         })
         .await;
 }
