@@ -50,7 +50,7 @@ pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
         }
         let mut end = range.end;
         let replacement = match event {
-            Event::Code(code) => code_span(&code),
+            Event::Code(code) => code_span(&closing_nothing(&code)),
             Event::Start(Tag::Image { .. }) => NO_IMAGE.to_owned(),
             Event::Start(Tag::CodeBlock(kind)) => {
                 let mut code = String::new();
@@ -62,7 +62,7 @@ pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
                     }
                 }
                 end += usize::from(text[end..].starts_with('\n')); // the block brings its own
-                code_block(&kind, &code)
+                code_block(&kind, &closing_nothing(&code))
             }
             _ => continue,
         };
@@ -94,6 +94,24 @@ pub fn code_span(code: &str) -> String {
     let needs_room = code.is_empty() || code.starts_with(['`', ' ']) || code.ends_with(['`', ' ']);
     let room = if needs_room { " " } else { "" };
     format!("{ticks}{room}{code}{room}{ticks}")
+}
+
+/// Code without words that close an issue. On a page they do nothing in code, but a pull request
+/// that is squashed takes its body into the commit message, where nothing is code.
+fn closing_nothing(code: &str) -> String {
+    static CLOSING: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?i)(?P<word>\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?[\s`]+)",
+            r"(?:(?P<place>(?:[\w.-]+/[\w.-]+)?)(?:#|GH-)(?P<number>[0-9]+)|(?P<address>https?://))",
+        ))
+        .expect("the pattern is valid")
+    });
+    CLOSING
+        .replace_all(code, |found: &Captures<'_>| match found.name("address") {
+            Some(address) => format!("{}at {}", &found["word"], address.as_str()),
+            None => format!("{}{} no. {}", &found["word"], &found["place"], &found["number"]).replace("  ", " "),
+        })
+        .into_owned()
 }
 
 /// A code block at the beginning of a line, closed whatever it holds.

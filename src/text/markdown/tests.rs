@@ -18,6 +18,8 @@ fn o01_nothing_hides() {
 fn o02_nobody_is_called_and_nothing_is_closed() {
     check("hello @octo/team and a@b.c", "hello `@octo/team` and a@b.c");
     check("Fixes #99, closes other/repo#1", "Fixes `#99`, closes `other/repo#1`");
+    // In code too: a squashed pull request takes its body into the commit message.
+    check("`fixes #97` `closes o/r#1`", "`fixes no. 97` `closes o/r no. 1`");
     check("see GH-7 and C#7", "see `GH-7` and C#7");
     check("&#64;octo &commat;octo", "&amp;#64;octo &amp;commat;octo");
     check(r"\@octo", "`@octo`");
