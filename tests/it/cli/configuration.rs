@@ -132,11 +132,5 @@ fn the_table_and_the_values_have_the_same_keys() {
         .filter_map(|row| row["key"].as_str())
         .collect();
     assert_eq!(keys, shown);
-    assert!(
-        values
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|row| row["origin"] == "default")
-    );
+    assert!(values.as_array().unwrap().iter().all(|row| row["origin"] == "default"));
 }
