@@ -70,7 +70,8 @@ if [ "$tree" = "$(git rev-parse "$3^{tree}")" ]; then
 fi
 commit=$(git commit-tree -p "$3" -m 'Change made in a sandbox' "$tree")
 git update-ref refs/heads/change "$commit"
-rm -rf "$2/change.bundle"
+# What a killed export left, its lock included, must not stop this one.
+rm -rf "$2/change.bundle" "$2/change.bundle.lock"
 git bundle create --quiet "$2/change.bundle" refs/heads/change "^$3"
 "#;
 

@@ -34,7 +34,7 @@ fn every_variable_that_is_set_is_a_key() {
                 [format!("{name}_FILE"), name]
             })
         })
-        .chain(["FORGEHAND_SECTION__KEY".to_owned()])
+        .chain(["FORGEHAND_SECTION__KEY", "FORGEHAND_CONFIG"].map(str::to_owned))
         .collect();
     for file in [
         "Dockerfile",

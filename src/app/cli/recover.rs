@@ -2,11 +2,12 @@
 //! service also does by itself. Never takes a lease that is in force.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use super::{Context, show};
 use crate::job::JobState;
 use crate::queue::Queue;
-use crate::store::{JobFilter, Recovery};
+use crate::store::{JobFilter, Recovery, StoreError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -17,6 +18,11 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Longer than PostgreSQL lets a transaction stand idle here.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Time between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
     let app = context.existing_app().await?;
@@ -41,7 +47,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         };
     }
     let queue = Queue::new(app.store().clone(), app.config().queue.clone(), "recover".to_owned());
-    let recovered = queue.recover().await?;
+    let recovered = patiently(&queue).await?;
     let rows: Vec<(String, &str)> = recovered
         .iter()
         .map(|recovery| match recovery {
@@ -67,4 +73,16 @@ fn print_dry(ids: &[String], held: usize) -> anyhow::Result<ExitCode> {
     say!("{} of {held} held jobs have an ended lease", ids.len());
     ids.iter().for_each(|id| say!("{id}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Recovers, and tries again for a while when a row is locked: a worker that froze in the middle
+/// of a transaction holds it until the server ends that transaction.
+async fn patiently(queue: &Queue) -> Result<Vec<Recovery>, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match queue.recover().await {
+            Err(StoreError::Unavailable(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+            other => return other,
+        }
+    }
 }

@@ -111,6 +111,19 @@ async fn litter_of_builds_stays() {
     assert_eq!(checkout.exported().await, "100644 A\t.gitignore\n100644 A\tkept.txt\n");
 }
 
+/// A service that was killed in the middle of an export leaves git's lock behind.
+#[tokio::test]
+async fn what_a_killed_export_left_does_not_stop_the_next_one() {
+    let checkout = Checkout::open().await;
+    checkout.run.ok("echo x > kept.txt").await;
+    let out = checkout.run.folder.path().join("out");
+    std::fs::create_dir_all(&out).unwrap();
+    for left in ["change.bundle.lock", "change.bundle"] {
+        std::fs::write(out.join(left), "torn").unwrap();
+    }
+    assert_eq!(checkout.exported().await, "100644 A\tkept.txt\n");
+}
+
 /// G01 to G07 as far as they concern the way out.
 #[test]
 fn a_poisoned_repository_runs_nothing_and_hides_nothing() {
