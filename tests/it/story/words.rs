@@ -36,17 +36,23 @@ fn outside_code(markdown: &str) -> String {
     text
 }
 
+/// Words that are no Markdown: a commit message, where images and HTML are only letters.
 #[track_caller]
-fn check_harmless(text: &str) {
+fn check_plain(text: &str) {
     let closing =
         regex::Regex::new(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?):?\s+([\w.-]+/[\w.-]+)?#(9\d|1)\b").unwrap();
     // Not even in code: when a pull request is squashed, its body becomes a commit message.
     assert!(!closing.is_match(text), "closes an issue: {text}");
     let mention = regex::Regex::new(r"(?i)@(octo|torvalds|hubot)").unwrap();
     assert!(!mention.is_match(&outside_code(text)), "mentions somebody: {text}");
+    assert!(!text.contains(TOKEN), "{text}");
+}
+
+#[track_caller]
+fn check_harmless(text: &str) {
+    check_plain(text);
     assert!(!text.contains("evil.example/p.png") && !text.contains("<img"), "{text}");
     assert!(!text.contains("<!-- forgehand:v1:hidden"), "{text}");
-    assert!(!text.contains(TOKEN), "{text}");
     assert!(Command::parse(text, "/agent").is_none(), "{text}");
 }
 
@@ -69,7 +75,7 @@ async fn o02_o03_o05_a_models_words_are_harmless_wherever_they_stand() {
             assert!(!title.contains("[skip ci]") && !title.contains('\u{202e}'), "{title}");
             check_harmless(&service.our_only_words(issue));
             let message = service.github.message(REPO, &pull.head).await.unwrap();
-            check_harmless(&message);
+            check_plain(&message);
             assert!(message.contains("Ask ") && !message.contains("[skip ci]"), "{message}");
         })
         .await;
