@@ -314,11 +314,17 @@ fn discussion(job: &Job, comments: &[Comment]) -> String {
 /// The review comments that stood when the work was asked for, with their code.
 async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<String, JobError> {
     let mut text = String::new();
+    let comments = client.review_comments(pull.number, MAX_COMMENTS).await?;
+    // A review arrives as several deliveries; whichever comes first starts the job of all of them.
     let of_review = match job.request.trigger {
         Trigger::Review { id } => Some(id),
+        Trigger::ReviewComment { id } => comments
+            .iter()
+            .find(|comment| comment.id == id)
+            .and_then(|comment| comment.pull_request_review_id),
         _ => None,
     };
-    for comment in client.review_comments(pull.number, MAX_COMMENTS).await? {
+    for comment in comments {
         let asked_at = job.request.triggered_at;
         let is_own = comment
             .user
