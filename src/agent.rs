@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::ids::RepoName;
-use crate::model::{Message, Model};
+use crate::model::{Live, Message, Model};
+use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
@@ -15,9 +16,13 @@ use crate::tool::{Finish, Toolbox};
 mod budget;
 mod context;
 mod frame;
+mod gate;
+mod people;
 mod prompt;
 mod turn;
 mod watch;
+
+pub use people::{Answer, People, Question, Unattended};
 
 use budget::Meter;
 use turn::{Asked, Progress};
@@ -102,6 +107,8 @@ pub enum Stop {
     Cancelled,
     /// It did not get on, in words.
     Stuck(String),
+    /// A person has to answer before it can go on.
+    NeedsInput(Question),
 }
 
 /// What the agent leaves; the change itself is in the workspace.
@@ -123,14 +130,18 @@ pub struct Task<'a> {
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.
     pub model: &'a dyn Model,
-    /// Most tokens of one reply (`model.max_output_tokens`).
-    pub max_output_tokens: u32,
     /// With what.
     pub tools: &'a Toolbox,
     /// Events and checkpoints go here.
     pub recorder: &'a Recorder,
     /// Within which limits.
     pub budget: Budget,
+    /// What tool calls may do without asking.
+    pub permission: &'a Policy,
+    /// Who can be asked.
+    pub people: &'a dyn People,
+    /// Who watches replies arrive.
+    pub live: Live,
     /// Stop.
     pub cancel: &'a CancellationToken,
     /// Where an earlier attempt got to.

@@ -59,6 +59,8 @@ pub mod config;
 pub mod effect;
 pub mod event;
 pub mod job;
+pub mod permission;
+pub mod question;
 pub mod repo_config;
 // ports
 pub mod git;
@@ -66,7 +68,8 @@ pub mod github;
 pub mod model;
 pub mod sandbox;
 pub mod store;
-// decisions about failures
+// decisions about failures, and what a run keeps of its conversation
+pub mod conversation;
 pub mod failure;
 // abilities
 pub mod authority;

@@ -17,6 +17,7 @@ use crate::secret::Redactor;
 mod client;
 mod failure;
 mod pricing;
+mod profile;
 mod quirks;
 mod reading;
 mod sse;
@@ -132,10 +133,15 @@ pub struct ChatRequest {
     pub max_output_tokens: u32,
     /// The repository worked on, which the stub's built-in scripts are found by.
     pub repo: Option<RepoName>,
+    /// Replies so far in the whole conversation, shown or not; the stub finds its turn by it.
+    pub turn: u32,
+    /// Who watches the reply arrive.
+    pub live: Live,
 }
 
 /// Why a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model was done.
     Stop,
@@ -198,6 +204,68 @@ pub enum ModelError {
     NoScript(String),
 }
 
+/// What a model can do, from its name and the configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Most tokens of a request and its reply together.
+    pub context_window: u64,
+    /// Most tokens of one reply to begin with.
+    pub max_output_tokens: u32,
+    /// Most tokens of one reply after replies were cut.
+    pub output_ceiling: u32,
+    /// How it is told to change files.
+    pub edit_format: EditFormat,
+}
+
+/// How a model is told to change files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditFormat {
+    /// `edit_file`: a piece of text and what replaces it.
+    Replace,
+    /// `apply_patch`: patches over several files.
+    Patch,
+}
+
+/// A part of a reply while it arrives, for people who watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delta<'a> {
+    /// Text.
+    Text(&'a str),
+    /// Reasoning.
+    Reasoning(&'a str),
+    /// The reply broke off and begins anew: what was shown of it is void.
+    Restarted,
+}
+
+/// Who watches replies arrive; must not block.
+#[derive(Clone, Default)]
+pub struct Live(Option<Arc<dyn Fn(Delta<'_>) + Send + Sync>>);
+
+impl Live {
+    /// Somebody who watches.
+    pub fn to(watcher: impl Fn(Delta<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(watcher)))
+    }
+
+    /// Shows a part.
+    pub fn show(&self, delta: Delta<'_>) {
+        if let Some(watcher) = &self.0 {
+            watcher(delta);
+        }
+    }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "Live(watched)"
+        } else {
+            "Live(unwatched)"
+        })
+    }
+}
+
 /// A language model.
 #[async_trait]
 pub trait Model: Send + Sync {
@@ -209,6 +277,9 @@ pub trait Model: Send + Sync {
 
     /// Whether the model's price is known.
     fn price_known(&self) -> bool;
+
+    /// What it can do.
+    fn profile(&self) -> Profile;
 }
 
 /// The model that the configuration names. Its key is made known to the redactor.

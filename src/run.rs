@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, Brief, Checkpoint, Solution, SolveError, Stop};
+use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
 use crate::clock::Clock;
 use crate::config::{BudgetConfig, SandboxConfig};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
-use crate::model::Model;
+use crate::model::{Live, Model};
+use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::sandbox::{self, Sandbox};
@@ -47,12 +48,16 @@ pub struct Ports {
     pub git: Git,
     /// The model.
     pub model: Arc<dyn Model>,
-    /// Most tokens of one reply.
-    pub max_output_tokens: u32,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
+    /// What tool calls may do without asking.
+    pub permission: Policy,
+    /// Who can be asked.
+    pub people: Arc<dyn People>,
+    /// Who watches replies arrive.
+    pub live: Live,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -262,10 +267,12 @@ impl Desk<'_> {
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            max_output_tokens: self.ports.max_output_tokens,
             tools: &Toolbox::standard(),
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
+            permission: &self.ports.permission,
+            people: self.ports.people.as_ref(),
+            live: self.ports.live.clone(),
             cancel: self.cancel,
             resume,
         };
@@ -351,6 +358,7 @@ async fn record_solved(
         Stop::Budget(limit) => ("budget", limit.clone()),
         Stop::Cancelled => ("cancelled", String::new()),
         Stop::Stuck(why) => ("stuck", why.clone()),
+        Stop::NeedsInput(_) => ("needs_input", String::new()),
     };
     let files = change.map_or(0, |change| {
         u32::try_from(change.import.changes.len()).unwrap_or(u32::MAX)

@@ -43,6 +43,8 @@ pub enum ToolOutput {
     Text(String),
     /// The agent's plan, and text for the model.
     Plan(Vec<crate::event::PlanStep>, String),
+    /// A person has to be asked.
+    Ask(crate::question::Question),
     /// The agent is done.
     Finish(Finish),
 }
@@ -98,6 +100,10 @@ pub trait Tool: Send + Sync {
     fn may_repeat(&self) -> bool {
         false
     }
+    /// What the rules of permission know the call by, such as `write_file:src/`.
+    fn permission_key(&self, _arguments: &Value) -> String {
+        self.spec().name
+    }
     /// Runs it with arguments that are valid JSON and nothing more.
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError>;
 }
@@ -123,6 +129,23 @@ impl Toolbox {
         ];
         Self {
             tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+        }
+    }
+
+    /// The same tools and one more.
+    #[must_use]
+    pub fn with(mut self, tool: Box<dyn Tool>) -> Self {
+        self.tools.push((tool.spec(), tool));
+        self
+    }
+
+    /// What the rules of permission know a call by; its bare name if there is no such tool.
+    pub fn permission_key(&self, call: &ToolCall) -> String {
+        let arguments = arguments::parse_json(&call.arguments).unwrap_or_default();
+        let (name, arguments) = alias::resolve(&call.name, arguments);
+        match self.tools.iter().find(|(spec, _)| spec.name == name) {
+            Some((_, tool)) => tool.permission_key(&arguments),
+            None => name,
         }
     }
 

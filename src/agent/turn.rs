@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::budget::Meter;
 use super::watch::{Repeat, Watch};
-use super::{context, prompt};
+use super::{context, gate, prompt};
 use crate::agent::{Checkpoint, Solution, SolveError, Stop, Task};
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
@@ -136,8 +136,10 @@ impl<'a> Progress<'a> {
             let request = ChatRequest {
                 messages: self.messages.clone(),
                 tools: self.specs.clone(),
-                max_output_tokens: self.task.max_output_tokens,
+                max_output_tokens: self.task.model.profile().max_output_tokens,
                 repo: Some(self.task.brief.repo.clone()),
+                turn: self.replies(),
+                live: self.task.live.clone(),
             };
             let asked_at = Instant::now();
             match self.task.model.complete(&request, self.stop).await {
@@ -165,6 +167,16 @@ impl<'a> Progress<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Replies so far in this conversation.
+    fn replies(&self) -> u32 {
+        let replies = self
+            .messages
+            .iter()
+            .filter(|message| message.role == Role::Assistant)
+            .count();
+        u32::try_from(replies).unwrap_or(u32::MAX)
     }
 
     /// Counts, records and keeps a reply, before anything is done with it.
@@ -276,6 +288,9 @@ impl<'a> Progress<'a> {
                 ..Ran::skipped("not run: the same call was made twice just before".to_owned())
             });
         }
+        if let Some(refused) = gate::permit(self.task, call).await {
+            return Ok(refused.into());
+        }
         let context = ToolContext {
             sandbox: self.task.sandbox,
             cancel: self.stop,
@@ -286,6 +301,7 @@ impl<'a> Progress<'a> {
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
             }
+            Ok(ToolOutput::Ask(question)) => gate::ask(self.task, question).await.into(),
             Ok(ToolOutput::Finish(_)) if failed_before > 0 && self.meter.turns_left() > 0 => Ran {
                 ok: false,
                 ..Ran::well("not finished: another call of the same reply failed; look at that first".to_owned())
@@ -414,6 +430,16 @@ impl Ran {
             ok: false,
             was_right: false,
             end: None,
+        }
+    }
+}
+
+impl From<gate::Gated> for Ran {
+    fn from(gated: gate::Gated) -> Self {
+        Self {
+            ok: gated.ok,
+            end: gated.end,
+            ..Self::well(gated.output)
         }
     }
 }

@@ -2,12 +2,15 @@
 //! machine has. Never opens a database, and never shows a home folder itself to a sandbox.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Surroundings;
+use crate::agent::Unattended;
 use crate::clock::Clock;
 use crate::config::{Config, Problems, SandboxConfig};
 use crate::git::Git;
-use crate::model;
+use crate::model::{self, Live};
+use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
@@ -24,7 +27,9 @@ pub(super) fn open(
     Ok(Ports {
         git: Git::find()?,
         model,
-        max_output_tokens: config.model.max_output_tokens,
+        permission: Policy::default(),
+        people: Arc::new(Unattended),
+        live: Live::default(),
         sandbox: sandbox(&config.sandbox, surroundings),
         budget: config.budget.clone(),
         clock: clock.clone(),

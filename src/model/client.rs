@@ -13,12 +13,13 @@ use url::Url;
 
 use super::failure;
 use super::pricing::{self, Price};
+use super::profile;
 use super::quirks::Quirks;
 use super::reading::Reading;
 use super::wire;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, Model, ModelError};
+use crate::model::{ChatReply, ChatRequest, Model, ModelError, Profile};
 use crate::secret::{Redactor, Secret};
 
 /// Tries of one call. With the pauses between them they bridge a restart of a gateway; a longer
@@ -49,6 +50,7 @@ pub(super) struct Client {
     timeout: Duration,
     idle_timeout: Duration,
     price: Price,
+    profile: Profile,
     quirks: Quirks,
     redactor: Redactor,
     /// Whether people were told that the server cuts conversations.
@@ -94,6 +96,7 @@ impl Client {
             timeout: config.timeout_seconds.min(MAX_TIMEOUT),
             idle_timeout: config.idle_timeout_seconds.min(MAX_TIMEOUT),
             price: Price::of(config)?,
+            profile: profile::of(config),
             quirks: Quirks::default(),
             redactor: redactor.clone(),
             cut_noticed: Once::new(),
@@ -256,6 +259,10 @@ impl Model for Client {
 
     fn price_known(&self) -> bool {
         self.price.is_known()
+    }
+
+    fn profile(&self) -> Profile {
+        self.profile.clone()
     }
 }
 

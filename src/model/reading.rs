@@ -150,7 +150,7 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Message;
+    use crate::model::{Live, Message};
     use serde_json::json;
 
     fn request() -> ChatRequest {
@@ -159,6 +159,8 @@ mod tests {
             tools: Vec::new(),
             max_output_tokens: 10,
             repo: None,
+            turn: 0,
+            live: Live::default(),
         }
     }
 

@@ -27,9 +27,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::pricing::{self, Price};
+use super::profile;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Role, ToolCall};
 use crate::text;
 
 /// Largest script file.
@@ -122,6 +123,7 @@ pub fn builtin() -> Vec<Script> {
 /// The scripted model.
 pub(super) struct Stub {
     scripts: Vec<Script>,
+    profile: Profile,
 }
 
 impl Stub {
@@ -131,7 +133,10 @@ impl Stub {
             Some(path) => vec![load(path).with_context(|| format!("model.stub_script: {}", path.display()))?],
             None => builtin(),
         };
-        Ok(Self { scripts })
+        Ok(Self {
+            scripts,
+            profile: profile::of(config),
+        })
     }
 
     fn reply(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
@@ -224,12 +229,16 @@ impl Model for Stub {
     fn price_known(&self) -> bool {
         true
     }
+
+    fn profile(&self) -> Profile {
+        self.profile.clone()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Message;
+    use crate::model::{Live, Message};
 
     fn stub() -> Stub {
         let script = r#"{"cases": [
@@ -241,6 +250,7 @@ mod tests {
         ]}"#;
         Stub {
             scripts: vec![serde_json::from_str(script).unwrap()],
+            profile: profile::of(&ModelConfig::default()),
         }
     }
 
@@ -258,6 +268,8 @@ mod tests {
             tools: Vec::new(),
             max_output_tokens: 100,
             repo: Some(repo.parse().unwrap()),
+            turn: 0,
+            live: Live::default(),
         }
     }
 

@@ -148,8 +148,15 @@ fn without_change(result: &Result<'_>) -> Outcome {
             reason: why.clone(),
             branch: None,
         },
+        Stop::NeedsInput(_) => Outcome::GaveUp {
+            reason: NEEDS_INPUT.to_owned(),
+            branch: None,
+        },
     }
 }
+
+/// Until jobs can wait for an answer, a run that needs one ends with its work kept.
+const NEEDS_INPUT: &str = "it needs the answer of a person before it can go on";
 
 /// A finished change that breaks a check which passed before is kept, but not offered.
 fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
@@ -163,6 +170,7 @@ fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
+        Stop::NeedsInput(_) => Err(NEEDS_INPUT.to_owned()),
         Stop::Cancelled => Err(result.why_stopped.to_owned()),
     }
 }

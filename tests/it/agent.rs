@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::event::RunEvent;
-use forgehand::model::{Message, Model, Role, ToolCall};
+use forgehand::model::{Live, Message, Model, Role, ToolCall};
+use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
 use forgehand::sandbox::{self, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
@@ -117,10 +118,12 @@ impl Bench {
             brief: &brief,
             sandbox: &self.sandbox,
             model,
-            max_output_tokens: 1_000,
             tools: &Toolbox::standard(),
             recorder: &self.recorder,
             budget: self.budget,
+            permission: &Policy::default(),
+            people: &Unattended,
+            live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forgehand::config::{ModelConfig, ModelProvider};
-use forgehand::model::{ChatReply, ChatRequest, FinishReason, Message, Model, ModelError, ToolSpec};
+use forgehand::model::{ChatReply, ChatRequest, FinishReason, Live, Message, Model, ModelError, ToolSpec};
 use forgehand::secret::{Redactor, Secret};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,8 @@ fn request() -> ChatRequest {
         }],
         max_output_tokens: 500,
         repo: None,
+        turn: 0,
+        live: Live::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests and replies in every dialect of the chat completions.
 
 use super::*;
+use crate::model::Live;
 
 fn request() -> ChatRequest {
     ChatRequest {
@@ -8,6 +9,8 @@ fn request() -> ChatRequest {
         tools: Vec::new(),
         max_output_tokens: 100,
         repo: None,
+        turn: 0,
+        live: Live::default(),
     }
 }
 

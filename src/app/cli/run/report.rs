@@ -54,6 +54,7 @@ impl Report<'_> {
             Stop::Finished(Finish::NothingToDo { .. }) => ("nothing_to_do", 0),
             Stop::Finished(Finish::Refused { .. }) => ("refused", NO_RESULT),
             Stop::Stuck(_) => ("stuck", NO_RESULT),
+            Stop::NeedsInput(_) => ("needs_input", NO_RESULT),
             Stop::Budget(_) => ("budget", LIMIT),
             Stop::Cancelled => ("cancelled", INTERRUPTED),
         }
@@ -65,7 +66,7 @@ impl Report<'_> {
             return Some(failure);
         }
         match &self.finished?.stop {
-            Stop::Finished(Finish::Done { .. }) | Stop::Cancelled => None,
+            Stop::Finished(Finish::Done { .. }) | Stop::Cancelled | Stop::NeedsInput(_) => None,
             Stop::Finished(Finish::NothingToDo { reason } | Finish::Refused { reason })
             | Stop::Stuck(reason)
             | Stop::Budget(reason) => Some(reason),
@@ -171,6 +172,7 @@ impl Report<'_> {
             Stop::Finished(Finish::Refused { reason }) => say!("Not done: {reason}"),
             Stop::Budget(limit) => say!("Stopped by a limit: {limit}"),
             Stop::Stuck(why) => say!("It did not work out: {why}"),
+            Stop::NeedsInput(_) => say!("It needs an answer of a person."),
             Stop::Cancelled => say!("Stopped."),
         }
         self.print_objections(finished);

@@ -1,0 +1,67 @@
+//! What stands between a tool call and its execution: the rules of permission, and people who
+//! are asked. Called by `turn`. Never takes silence for consent.
+
+use crate::agent::{Answer, Question, Stop, Task};
+use crate::model::ToolCall;
+use crate::permission::Decision;
+
+/// The answer to a call that did not run, or that asked a person.
+pub(super) struct Gated {
+    /// For the model.
+    pub(super) output: String,
+    /// Whether it went as the model wished.
+    pub(super) ok: bool,
+    /// Why the work ends here, if it does.
+    pub(super) end: Option<Stop>,
+}
+
+/// `None`: the call may run.
+pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Option<Gated> {
+    let key = task.tools.permission_key(call);
+    let refused = |output: String| Gated {
+        output,
+        ok: false,
+        end: None,
+    };
+    match task.permission.decide(&key) {
+        Decision::Allow => None,
+        Decision::Deny(why) => Some(refused(format!("not run: {why}"))),
+        Decision::Ask => {
+            let question = Question::Permit {
+                key: key.clone(),
+                call: format!("{} {}", call.name, call.arguments),
+            };
+            match task.people.ask(&question).await {
+                Answer::Yes | Answer::YesForRun | Answer::YesForRepository => None,
+                Answer::Later => Some(Gated {
+                    output: "not run yet: a person was asked".to_owned(),
+                    ok: false,
+                    end: Some(Stop::NeedsInput(question)),
+                }),
+                Answer::No | Answer::Said(_) => Some(refused(format!("not run: a person refused `{key}`"))),
+                Answer::Nobody => Some(refused(format!(
+                    "not run: `{key}` needs a person's permission and nobody can be asked in this run"
+                ))),
+            }
+        }
+    }
+}
+
+/// Puts a question of the model to a person.
+pub(super) async fn ask(task: &Task<'_>, question: Question) -> Gated {
+    let said = |output: String, ok: bool| Gated { output, ok, end: None };
+    match task.people.ask(&question).await {
+        Answer::Said(words) => said(words, true),
+        Answer::Yes | Answer::YesForRun | Answer::YesForRepository => said("yes".to_owned(), true),
+        Answer::No => said("no".to_owned(), true),
+        Answer::Nobody => said(
+            "nobody can be asked in this run: decide yourself, and name what you assumed".to_owned(),
+            false,
+        ),
+        Answer::Later => Gated {
+            output: "a person was asked".to_owned(),
+            ok: true,
+            end: Some(Stop::NeedsInput(question)),
+        },
+    }
+}
