@@ -240,7 +240,9 @@ pub enum Delta<'a> {
 
 /// Who watches replies arrive; must not block.
 #[derive(Clone, Default)]
-pub struct Live(Option<Arc<dyn Fn(Delta<'_>) + Send + Sync>>);
+pub struct Live(Option<Arc<Watcher>>);
+
+type Watcher = dyn Fn(Delta<'_>) + Send + Sync;
 
 impl Live {
     /// Somebody who watches.
