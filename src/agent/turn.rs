@@ -184,6 +184,7 @@ impl<'a> Progress<'a> {
         self.meter.charge(reply);
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -197,6 +198,12 @@ impl<'a> Progress<'a> {
             took_ms: millis(asked_at),
         };
         self.task.recorder.record(event).await?;
+        for text in &reply.notes {
+            self.task
+                .recorder
+                .record(RunEvent::Noted { text: text.clone() })
+                .await?;
+        }
         let redactor = self.task.recorder.redactor();
         let mut message = Message {
             content: redactor.redact(&reply.content),
