@@ -5,15 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Surroundings;
+use super::approvals::Approvals;
 use crate::agent::Unattended;
 use crate::clock::Clock;
-use crate::config::{Config, Problems, SandboxConfig};
+use crate::config::{Config, PermissionMode, Problems, SandboxConfig};
 use crate::git::Git;
 use crate::model::{self, Live};
+use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
+use crate::tool::Web;
 
 /// What runs need; no database and no state folder is among it.
 pub(super) fn open(
@@ -27,14 +30,52 @@ pub(super) fn open(
     Ok(Ports {
         git: Git::find()?,
         model,
-        permission: Policy::default(),
+        // Whoever sits at a terminal is somebody to ask; a job of the service has nobody.
+        permission: permission(config)?.unattended(),
         people: Arc::new(Unattended),
         live: Live::default(),
+        web: match config.web.in_jobs {
+            true => Some(web(config, Reach::Listed, redactor)?),
+            false => None,
+        },
         sandbox: sandbox(&config.sandbox, surroundings),
         budget: config.budget.clone(),
         clock: clock.clone(),
         redactor: redactor.clone(),
     })
+}
+
+/// The same ports for a run that a person began on a checkout: what the rules ask about reaches
+/// whoever can be asked, and approvals for the checkout are kept where a state folder is set.
+pub(super) fn for_person(mut ports: Ports, config: &Config, checkout: &Path) -> anyhow::Result<Ports> {
+    ports.permission = ports.permission.attended();
+    ports.web = Some(web(config, Reach::Permitted, &ports.redactor)?);
+    if config.origins.contains_key("server.state_dir") {
+        let kept = Approvals::load(&config.server.state_dir, checkout)?;
+        ports.permission = ports.permission.for_repository(Arc::new(kept));
+    }
+    Ok(ports)
+}
+
+/// The rules of permission, with the listed hosts among them.
+fn permission(config: &Config) -> Result<Policy, Problems> {
+    let hosts = net::host_rules(&config.web).map_err(Problems)?;
+    let mut rules = config.permission.clone();
+    if config.web.unsafe_allow_all {
+        rules.web = PermissionMode::Allow;
+    }
+    Policy::new(&rules, &hosts).map_err(Problems)
+}
+
+fn web(config: &Config, reach: Reach, redactor: &Redactor) -> Result<Arc<Web>, Problems> {
+    let net = Net::new(&config.web).map_err(Problems)?;
+    Ok(Arc::new(Web::new(
+        net,
+        reach,
+        &config.web,
+        &config.github.api_url,
+        redactor,
+    )))
 }
 
 /// The sandbox's section with this program as its helper, and with the compilers of the user that

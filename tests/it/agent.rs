@@ -1,12 +1,14 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
 mod limits;
+mod permission;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, People, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::event::RunEvent;
@@ -36,6 +38,9 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -71,6 +76,9 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             resume: None,
+            tools: Toolbox::standard(),
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
     }
 
@@ -118,11 +126,11 @@ impl Bench {
             brief: &brief,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
