@@ -416,6 +416,16 @@ impl Config {
                 _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
             }
         }
+        for host in &self.web.hosts {
+            if let Err(problem) = crate::permission::HostRule::parse(host) {
+                problems.push(format!("web.hosts: {problem}"));
+            }
+        }
+        for entry in &self.web.allow_private {
+            if let Err(problem) = crate::permission::host_and_port(entry) {
+                problems.push(format!("web.allow_private: {problem}"));
+            }
+        }
         if self.web.in_jobs && self.web.unsafe_allow_all {
             problems.push(
                 "web.in_jobs: together with web.unsafe_allow_all, whoever writes an issue could have anything sent \

@@ -12,7 +12,7 @@ use reqwest::{StatusCode, header};
 use url::Url;
 
 use crate::config::WebConfig;
-use crate::permission::HostRule;
+use crate::permission::{HostRule, host_and_port};
 use crate::secret::Secret;
 
 mod address;
@@ -126,24 +126,13 @@ impl Net {
     /// # Errors
     /// As [`Net::new`].
     pub fn with_resolver(config: &WebConfig, resolver: Arc<dyn Resolve>) -> Result<Self, Vec<String>> {
-        let mut problems = Vec::new();
-        let hosts = host_rules(config).unwrap_or_else(|found| {
-            problems.extend(found);
-            Vec::new()
-        });
-        let mut private = Vec::new();
-        for entry in &config.allow_private {
-            match address::host_and_port(entry) {
-                Ok(pair) => private.push(pair),
-                Err(problem) => problems.push(format!("web.allow_private: {problem}")),
-            }
-        }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        let private = config.allow_private.iter().map(|entry| host_and_port(entry));
+        let private = private
+            .collect::<Result<_, _>>()
+            .map_err(|problem| vec![format!("web.allow_private: {problem}")])?;
         Ok(Self {
             resolver,
-            hosts,
+            hosts: host_rules(config)?,
             is_open: config.unsafe_allow_all,
             private,
             timeout: config.timeout_seconds,

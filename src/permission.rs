@@ -31,7 +31,7 @@ mod rule;
 mod tests;
 
 pub use command::{CommandKey, command_key};
-pub use host::HostRule;
+pub use host::{HostRule, host_and_port};
 pub use rule::is_known_tool;
 
 use rule::{Call, Rules};

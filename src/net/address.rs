@@ -158,18 +158,6 @@ fn port_suffix(url: &Url) -> String {
     }
 }
 
-/// An entry of `web.allow_private`.
-pub(super) fn host_and_port(text: &str) -> Result<(String, u16), String> {
-    let wrong = || format!("{text:?} is not HOST:PORT, such as `search.intranet:8080`");
-    let (_, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let port: u16 = port.parse().map_err(|_| wrong())?;
-    if text.contains(['/', '?', '#']) {
-        return Err(wrong());
-    }
-    let address = Address::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
-    Ok((address.host, port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,18 +266,6 @@ mod tests {
             "",
         ] {
             assert_eq!(to(location), None, "{location:?}");
-        }
-    }
-
-    #[test]
-    fn private_entries_name_host_and_port() {
-        assert_eq!(host_and_port("127.0.0.1:8080").unwrap(), ("127.0.0.1".to_owned(), 8080));
-        assert_eq!(
-            host_and_port("Search.intranet:80").unwrap(),
-            ("search.intranet".to_owned(), 80)
-        );
-        for text in ["127.0.0.1", "x:", "x:99999", "http://x:80", "x:80/y", "*:80", "u@x:80"] {
-            assert!(host_and_port(text).is_err(), "{text}");
         }
     }
 }

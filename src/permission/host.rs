@@ -59,6 +59,20 @@ impl HostRule {
     }
 }
 
+/// Reads `search.intranet:8080`, the host in its canonical form.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn host_and_port(text: &str) -> Result<(String, u16), String> {
+    let wrong = || format!("{text:?} is not HOST:PORT, such as `search.intranet:8080`");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    match HostRule::parse(host) {
+        Ok(HostRule::Exact(host)) => Ok((host, port)),
+        Ok(HostRule::Below(_)) | Err(_) => Err(wrong()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +117,30 @@ mod tests {
             ".a.b",
         ] {
             assert!(HostRule::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn private_servers_are_named_with_their_port() {
+        for (text, host, port) in [
+            ("127.0.0.1:8080", "127.0.0.1", 8080),
+            ("Search.intranet:80", "search.intranet", 80),
+            ("[::1]:81", "[::1]", 81),
+        ] {
+            assert_eq!(host_and_port(text), Ok((host.to_owned(), port)));
+        }
+        for text in [
+            "127.0.0.1",
+            "x:",
+            "x:99999",
+            "http://x:80",
+            "x:80/y",
+            "*:80",
+            "*.a.b:80",
+            "u@x:80",
+            ":80",
+        ] {
+            assert!(host_and_port(text).is_err(), "{text}");
         }
     }
 }

@@ -82,6 +82,16 @@ impl Web {
         tools
     }
 
+    /// Asks the search server one question, to see whether it can be used, and says how many
+    /// results there were.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    pub async fn try_search(&self, query: &str) -> anyhow::Result<usize> {
+        let server = self.search_url.as_deref().unwrap_or_default();
+        search_web::try_server(&self.net, server, query).await
+    }
+
     /// Whether a call to a host can succeed in this kind of run at all.
     fn may_reach(&self, host: Option<&str>) -> bool {
         host.is_some_and(|host| self.reach == Reach::Permitted || self.net.lists(host))

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::{Tool, ToolContext, ToolError, ToolOutput, ToolSpec, WARNING, Web, arguments};
-use crate::net::{Address, Get};
+use crate::net::{Address, Get, Net, Page, Reach};
 use crate::permission::key;
 use crate::text;
 
@@ -76,22 +77,44 @@ impl Tool for SearchWeb {
             bearer: None,
         };
         let page = self.0.get(context, get).await?;
-        if page.status != 200 {
-            return Err(ToolError::ForModel(format!(
-                "the search server answered {}{}",
-                page.status,
-                if page.status == 403 {
-                    "; of a SearXNG, its JSON format may be switched off"
-                } else {
-                    ""
-                }
-            )));
-        }
-        let answer: Value = serde_json::from_str(&page.text).map_err(|_| {
-            ToolError::ForModel("the search server did not answer with JSON; do without a search".to_owned())
-        })?;
-        render(&answer).map(ToolOutput::Text)
+        let answer = read(&page).map_err(ToolError::ForModel)?;
+        let results = results(&answer).map_err(ToolError::ForModel)?;
+        Ok(ToolOutput::Text(render(results)))
     }
+}
+
+/// Asks a server one question and counts the results.
+pub(super) async fn try_server(net: &Net, server: &str, query: &str) -> anyhow::Result<usize> {
+    let address = request(server, query).context("web.search_url is no address")?;
+    let get = Get {
+        address: &address,
+        reach: Reach::Permitted,
+        accept: "application/json",
+        bearer: None,
+    };
+    let page = net.get(get).await.context("web.search_url")?;
+    let answer = read(&page).map_err(anyhow::Error::msg)?;
+    results(&answer).map(Vec::len).map_err(anyhow::Error::msg)
+}
+
+/// The answer of a search server.
+fn read(page: &Page) -> Result<Value, String> {
+    match page.status {
+        200 => serde_json::from_str(&page.text).map_err(|_| {
+            "the search server did not answer with JSON (of a SearXNG, it may be switched off)".to_owned()
+        }),
+        403 => Err("the search server answered 403; of a SearXNG, its JSON format may be switched off".to_owned()),
+        status => Err(format!("the search server answered {status}")),
+    }
+}
+
+/// The list in an answer, in the shape of SearXNG or any that is like it.
+fn results(answer: &Value) -> Result<&Vec<Value>, String> {
+    LISTS
+        .iter()
+        .find_map(|path| answer.pointer(path).and_then(Value::as_array))
+        .or_else(|| answer.as_array())
+        .ok_or_else(|| "the answer of the search server holds no list of results".to_owned())
 }
 
 /// The address of a search: the place of `{query}` filled in, or SearXNG's own form.
@@ -112,17 +135,7 @@ pub(super) fn request(server: &str, query: &str) -> Option<Address> {
     Address::parse(&url).ok()
 }
 
-/// The results of an answer, in the shape of SearXNG or any that is like it.
-fn render(answer: &Value) -> Result<String, ToolError> {
-    let list = LISTS
-        .iter()
-        .find_map(|path| answer.pointer(path).and_then(Value::as_array))
-        .or_else(|| answer.as_array());
-    let Some(list) = list else {
-        return Err(ToolError::ForModel(
-            "the answer of the search server holds no list of results".to_owned(),
-        ));
-    };
+fn render(list: &[Value]) -> String {
     let field = |result: &Value, names: &[&str], most: usize| {
         let found = names.iter().find_map(|name| result.get(*name).and_then(Value::as_str));
         let words: Vec<&str> = found.unwrap_or_default().split_whitespace().collect();
@@ -150,7 +163,7 @@ fn render(answer: &Value) -> Result<String, ToolError> {
     if count == 0 {
         shown.push_str("[nothing found; try other words]\n");
     }
-    Ok(shown)
+    shown
 }
 
 #[cfg(test)]
@@ -195,15 +208,15 @@ mod tests {
             json!({"webPages": {"value": [{"name": "Tokio docs", "url": "https://docs.rs/tokio", "snippet": "A runtime"}]}}),
             json!([{}, 7, other]),
         ] {
-            let shown = render(&answer).unwrap();
+            let shown = render(results(&answer).unwrap());
             assert!(
                 shown.ends_with("]\n1. Tokio docs\n   https://docs.rs/tokio\n   A runtime\n"),
                 "{shown}"
             );
         }
-        assert!(render(&json!({"results": []})).unwrap().contains("nothing found"));
-        assert!(render(&json!({"error": "x"})).is_err());
+        assert!(render(&[]).contains("nothing found"));
+        assert!(results(&json!({"error": "x"})).is_err());
         let many: Vec<Value> = (0..50).map(|_| result.clone()).collect();
-        assert!(!render(&json!({"results": many})).unwrap().contains("\n11."));
+        assert!(!render(&many).contains("\n11."));
     }
 }
