@@ -23,7 +23,10 @@ mod list_directory;
 mod plan;
 mod read_file;
 mod run_command;
+mod web;
 mod write_file;
+
+pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
@@ -146,6 +149,17 @@ impl Toolbox {
         match self.tools.iter().find(|(spec, _)| spec.name == name) {
             Some((_, tool)) => tool.permission_key(&arguments),
             None => name,
+        }
+    }
+
+    /// The call as it will run, for people: the tool's own name and its arguments as JSON.
+    pub fn as_it_runs(&self, call: &ToolCall) -> String {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => {
+                let (name, arguments) = alias::resolve(&call.name, arguments);
+                format!("{name} {arguments}")
+            }
+            Err(_) => format!("{} {}", call.name, call.arguments),
         }
     }
 
@@ -289,6 +303,54 @@ mod tests {
         ] {
             assert_eq!(relative(path), expected);
         }
+    }
+
+    #[test]
+    fn rules_of_permission_can_name_every_tool() {
+        for spec in Toolbox::standard().specs() {
+            assert!(
+                crate::permission::is_known_tool(&spec.name),
+                "{} is missing in the table of permission/rule.rs",
+                spec.name
+            );
+        }
+    }
+
+    #[track_caller]
+    fn check_key(name: &str, arguments: &str, key: &str) {
+        let call = ToolCall {
+            id: String::new(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        assert_eq!(Toolbox::standard().permission_key(&call), key);
+    }
+
+    #[test]
+    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
+        check_key(
+            "run_command",
+            r#"{"command": "/usr/bin/git  status"}"#,
+            "run_command:git status",
+        );
+        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
+        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
+        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
+        check_key(
+            "write_file",
+            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
+            "write_file:src/a.rs",
+        );
+        check_key(
+            "edit",
+            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
+            "edit_file:a",
+        );
+        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
+        check_key("list_directory", "{}", "list_directory:.");
+        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
+        check_key("run_command", "{", "run_command");
+        check_key("nonsense", "{}", "nonsense");
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Progress<'_> {
                 ..Ran::skipped("not run: the same call was made twice just before".to_owned())
             });
         }
-        if let Some(refused) = gate::permit(self.task, call).await {
+        if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
         let context = ToolContext {

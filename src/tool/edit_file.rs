@@ -10,6 +10,7 @@ use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_bytes, relative, write_bytes};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::text;
 
 /// Larger files are generated, not written, and are changed by a command.
@@ -53,6 +54,13 @@ impl Tool for EditFile {
                           nothing is expanded in new_text, and the file keeps its line ends."
                 .to_owned(),
             parameters: arguments::schema::<Arguments>(),
+        }
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("edit_file", arguments.clone()) {
+            Ok(wanted) => key::of_paths("edit_file", [relative(&wanted.path).as_str()]),
+            Err(_) => "edit_file".to_owned(),
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, relative};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::sandbox::{Exec, ExecOutput, Exit};
 use crate::text;
 
@@ -47,6 +48,13 @@ impl Tool for RunCommand {
                           not start anything in the background."
                     .to_owned(),
             parameters: arguments::schema::<Arguments>(),
+        }
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("run_command", arguments.clone()) {
+            Ok(wanted) => key::of_command("run_command", &wanted.command.replace("\r\n", "\n")),
+            Err(_) => "run_command".to_owned(),
         }
     }
 

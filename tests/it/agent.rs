@@ -2,12 +2,14 @@
 
 mod compaction;
 mod limits;
+mod permission;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, People, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::conversation::MAIN;
@@ -40,6 +42,9 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -75,6 +80,9 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             resume: None,
+            tools: Toolbox::standard(),
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
     }
 
@@ -124,11 +132,11 @@ impl Bench {
             brief: &brief,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
