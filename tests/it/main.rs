@@ -19,4 +19,5 @@ mod service;
 mod store;
 mod story;
 mod tidy;
+mod tool;
 mod workspace;
