@@ -13,16 +13,23 @@ use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
 
+mod act;
 mod budget;
 mod context;
+mod discipline;
+mod finish;
 mod frame;
 mod gate;
 mod people;
 mod prompt;
+mod setting;
+mod subagent;
 mod turn;
 mod watch;
+mod winddown;
 
 pub use people::{Answer, People, Question, Unattended};
+pub use setting::{Guidance, Setting};
 
 use budget::Meter;
 use turn::{Asked, Progress};
@@ -126,6 +133,8 @@ pub struct Solution {
 pub struct Task<'a> {
     /// What is asked.
     pub brief: &'a Brief,
+    /// What is known of the place.
+    pub setting: &'a Setting,
     /// Where.
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.

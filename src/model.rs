@@ -133,6 +133,8 @@ pub struct ChatRequest {
     pub max_output_tokens: u32,
     /// The repository worked on, which the stub's built-in scripts are found by.
     pub repo: Option<RepoName>,
+    /// Which agent asks: `main`, or a child such as `review-1`.
+    pub agent: String,
     /// Replies so far in the whole conversation, shown or not; the stub finds its turn by it.
     pub turn: u32,
     /// Who watches the reply arrive.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::Surroundings;
 use crate::agent::Unattended;
 use crate::clock::Clock;
-use crate::config::{Config, Problems, SandboxConfig};
+use crate::config::{AgentConfig, Config, Problems, SandboxConfig};
 use crate::git::Git;
 use crate::model::{self, Live};
 use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
+use crate::skill::{Shelf, load_folder};
 
 /// What runs need; no database and no state folder is among it.
 pub(super) fn open(
@@ -31,10 +32,31 @@ pub(super) fn open(
         people: Arc::new(Unattended),
         live: Live::default(),
         sandbox: sandbox(&config.sandbox, surroundings),
+        agent: config.agent.clone(),
+        skills: skills(&config.agent)?,
         budget: config.budget.clone(),
         clock: clock.clone(),
         redactor: redactor.clone(),
     })
+}
+
+/// The skills of this program and of the administrator. A broken one of the administrator's is a
+/// mistake in the configuration.
+fn skills(config: &AgentConfig) -> Result<Shelf, Problems> {
+    let mut shelf = Shelf::shipped();
+    if let Some(folder) = &config.skills_dir {
+        let own = load_folder(folder).map_err(|problems| {
+            Problems(
+                problems
+                    .iter()
+                    .map(|problem| format!("agent.skills_dir: {problem}"))
+                    .collect(),
+            )
+        })?;
+        own.into_iter().for_each(|skill| shelf.add(skill));
+    }
+    shelf.disable(&config.disabled_skills);
+    Ok(shelf)
 }
 
 /// The sandbox's section with this program as its helper, and with the compilers of the user that

@@ -57,6 +57,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         github: GitHubConfig::read(&mut reader),
         model: ModelConfig::read(&mut reader),
         sandbox: SandboxConfig::read(&mut reader),
+        agent: AgentConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),

@@ -159,6 +159,7 @@ mod tests {
             tools: Vec::new(),
             max_output_tokens: 10,
             repo: None,
+            agent: "main".to_owned(),
             turn: 0,
             live: Live::default(),
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Ports, Work};
+use super::{Ports, Work, guidance_of};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -67,7 +67,7 @@ const MAX_FILES: usize = 20_000;
 /// Most texts that are read to find out commands.
 const MAX_TEXTS: usize = 64;
 /// Files with instructions for agents, each read once, in this order.
-const RULE_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"];
+pub(super) const RULE_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"];
 
 /// Reads the request and refreshes the mirror.
 ///
@@ -121,6 +121,9 @@ pub async fn gather(
         pull.as_ref(),
     )
     .await?;
+    // The App is installed here, so the default branch is trusted; a pull request's head is not.
+    let files = reader.files(&default).await?;
+    let guidance = guidance_of(ports, &mirror, &remote, &default, &files).await?;
     let setup = match &repo_config.setup {
         Some(setup) => setup.clone(),
         None => reader.commands(&base).await?.setup,
@@ -128,6 +131,7 @@ pub async fn gather(
     Ok(Gathered {
         work: Work {
             brief,
+            guidance,
             mirror: mirror.clone(),
             remote: remote.clone(),
             base,

@@ -1,19 +1,21 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod children;
+mod discipline;
 mod limits;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, Setting, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
-use forgehand::sandbox::{self, Sandbox, SandboxFolders};
+use forgehand::sandbox::{self, Exec, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
 use forgehand::tool::{Finish, Toolbox};
 use serde_json::{Value, json};
@@ -35,6 +37,8 @@ struct Bench {
     recorder: Recorder,
     cancel: CancellationToken,
     budget: Budget,
+    setting: Setting,
+    tools: Toolbox,
     resume: Option<Checkpoint>,
 }
 
@@ -70,8 +74,22 @@ impl Bench {
             recorder: Recorder::in_memory(Clock::System, Redactor::default()),
             cancel: CancellationToken::new(),
             budget: BUDGET,
+            setting: Setting::default(),
+            tools: Toolbox::standard(),
             resume: None,
         }
+    }
+
+    /// The same workspace as the checkout of a commit.
+    async fn committed(self) -> Self {
+        let line = "git init --quiet && git add --all && git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m Base";
+        let made = self
+            .sandbox
+            .exec(&Exec::shell(line), &self.cancel)
+            .await
+            .expect("git runs");
+        assert_eq!(made.code(), Some(0), "{}", made.output);
+        self
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -116,9 +134,10 @@ impl Bench {
         };
         solve(Task {
             brief: &brief,
+            setting: &self.setting,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
             permission: &Policy::default(),
@@ -183,7 +202,7 @@ async fn a_change_is_made_checked_and_finished() {
                 "edit_file",
                 json!({"path": "/workspace/count.sh", "old_text": " - 1 ", "new_text": " "}),
             ),
-            Reply::call("run_command", json!({"command": "sh test.sh"})),
+            Reply::call("run_command", json!({"command": "git diff; sh test.sh"})),
             finish(),
         ])
         .await;

@@ -40,6 +40,7 @@ fn request() -> ChatRequest {
         }],
         max_output_tokens: 500,
         repo: None,
+        agent: forgehand::conversation::MAIN.to_owned(),
         turn: 0,
         live: Live::default(),
     }

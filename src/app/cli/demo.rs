@@ -366,6 +366,7 @@ async fn ask_for_a_word(ports: &Ports, name: &str) -> anyhow::Result<()> {
         tools: Vec::new(),
         max_output_tokens: 256,
         repo: None,
+        agent: crate::conversation::MAIN.to_owned(),
         turn: 0,
         live: Live::default(),
     };

@@ -9,6 +9,7 @@ fn request() -> ChatRequest {
         tools: Vec::new(),
         max_output_tokens: 100,
         repo: None,
+        agent: "main".to_owned(),
         turn: 0,
         live: Live::default(),
     }

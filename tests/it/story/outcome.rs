@@ -22,11 +22,11 @@ fn with_lint(seed: forgehand::demo::double::RepositorySeed) -> forgehand::demo::
 
 fn break_lint() -> Reply {
     let content = "# FIXME\nwc -w\n";
-    Reply::call("write_file", json!({"path": "count.sh", "content": content}))
+    Reply::change("write_file", json!({"path": "count.sh", "content": content}))
 }
 
 fn mend_lint() -> Reply {
-    Reply::call("write_file", json!({"path": "count.sh", "content": "wc -w\n"}))
+    Reply::change("write_file", json!({"path": "count.sh", "content": "wc -w\n"}))
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn a_check_that_stays_broken_keeps_the_work_from_being_offered() {
 async fn g18_a_change_to_workflows_is_refused_and_the_agent_is_told() {
     usual()
         .tell(async |service: &mut Service| {
-            let undo = Reply::call("run_command", json!({"command": "rm -r .github"}));
+            let undo = Reply::call("run_command", json!({"command": "rm -r .github && sh test.sh"}));
             let script = [note(".github/workflows/ci.yml"), mend(), finish(), undo, finish()];
             service.model.play(script);
             service.labelled_issue();
