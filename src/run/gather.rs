@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::guidance::text_of;
 use super::{Ports, Work, guidance_of};
 use crate::agent::Brief;
 use crate::event::RunEvent;
@@ -377,16 +378,20 @@ pub async fn rules_of(
 /// The repository's instructions: files for agents and its own configuration.
 async fn rules(reader: &Reader<'_>, default: &CommitSha, repo_config: &RepoConfig) -> Result<String, JobError> {
     let mut rules = String::new();
-    let mut seen: Vec<Vec<u8>> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for path in RULE_FILES {
-        let Some(bytes) = reader.read(default, path, MAX_RULES_BYTES).await? else {
-            continue;
+        let git = &reader.ports.git;
+        let bytes = git.read_file(reader.mirror, reader.remote, default, path, MAX_RULES_BYTES);
+        let text = match text_of(bytes.await)? {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(problem) => format!("[left out: {problem}]"),
         };
-        if seen.contains(&bytes) {
+        if seen.contains(&text) {
             continue; // one of them is a link to the other
         }
-        rules.push_str(&format!("# {path}\n{}\n\n", String::from_utf8_lossy(&bytes).trim()));
-        seen.push(bytes);
+        rules.push_str(&format!("# {path}\n{}\n\n", text.trim()));
+        seen.push(text);
     }
     if let Some(instructions) = &repo_config.instructions {
         rules.push_str(instructions.trim());

@@ -33,11 +33,9 @@ pub async fn guidance_of(
     files: &[String],
 ) -> Result<Guidance, JobError> {
     let mut guidance = untrusted_guidance(ports);
-    let read = async |path: &str, max_bytes: u64| match ports.git.read_file(mirror, remote, at, path, max_bytes).await {
-        Ok(bytes) => Ok(Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))),
-        // Too long, or its object cannot be read: the file is left out and named.
-        Err(GitError::Failed(problem)) => Ok(Err(problem)),
-        Err(error) => Err(JobError::from(error)),
+    let read = async |path: &str, max_bytes: u64| {
+        let bytes = ports.git.read_file(mirror, remote, at, path, max_bytes).await;
+        text_of(bytes)
     };
     let mut note = |text: String| guidance.notes.push(text::cap_chars(&text, MAX_NOTE_CHARS));
     let mut skills = Vec::new();
@@ -74,6 +72,17 @@ pub async fn guidance_of(
     guidance.folder_rules = folder_rules;
     skills.into_iter().for_each(|skill| guidance.skills.add(skill));
     Ok(guidance)
+}
+
+/// A file's text, nothing where there is no file, or why it is left out: it is too long.
+pub(super) fn text_of(
+    bytes: Result<Option<Vec<u8>>, GitError>,
+) -> Result<Result<Option<String>, String>, JobError> {
+    match bytes {
+        Ok(bytes) => Ok(Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))),
+        Err(GitError::Failed(problem)) if problem.contains("is larger than") => Ok(Err(problem)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The guidance of a repository that is not trusted: only the administrator's and this program's.
