@@ -34,7 +34,15 @@ pub use review::{Finding, Review, Verdict};
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
 
 /// Tools that change nothing, which is all a child gets.
-const READ_ONLY: [&str; 6] = ["list_directory", "read_file", "glob", "grep", "search_code", "diff"];
+const READ_ONLY: [&str; 7] = [
+    "list_directory",
+    "read_file",
+    "glob",
+    "grep",
+    "ast_grep",
+    "search_code",
+    "diff",
+];
 
 /// What a tool needs to work.
 pub struct ToolContext<'a> {

@@ -36,8 +36,14 @@ impl Act {
                 ..Self::default()
             },
             "run_command" | "start_command" => Self::of_line(&text("command").unwrap_or_default()),
-            "run_tests" | "test" => Self {
+            // What a command in the background came to.
+            "command_output" => Self {
                 runs: true,
+                ..Self::default()
+            },
+            // Going back to an earlier state changes files, keeping one does not.
+            "commit" => Self {
+                edits: !arguments["restore"].is_null(),
                 ..Self::default()
             },
             "diff" => Self {
@@ -223,6 +229,8 @@ mod tests {
         assert_eq!((act.edits, act.paths), (true, vec!["src/a.rs".to_owned()]));
         assert_eq!(Act::of("read_file", &json!({"path": "./x/y"})).paths, ["x/y"]);
         assert_eq!(Act::of("no_such", &json!(null)), Act::default());
+        assert!(Act::of("commit", &json!({"restore": 0})).edits);
+        assert!(!Act::of("commit", &json!({"message": "x"})).edits);
     }
 
     #[test]

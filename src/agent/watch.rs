@@ -27,7 +27,7 @@ const MAX_BAD_TURNS: u32 = 4;
 const MAX_SILENT_TURNS: u32 = 3;
 
 /// Tools that are called again because something outside changes meanwhile.
-const WAITING: [&str; 2] = ["command_output", "output"];
+const WAITING: [&str; 1] = ["command_output"];
 
 type Call = (String, Value);
 

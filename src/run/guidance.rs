@@ -75,9 +75,7 @@ pub async fn guidance_of(
 }
 
 /// A file's text, nothing where there is no file, or why it is left out: it is too long.
-pub(super) fn text_of(
-    bytes: Result<Option<Vec<u8>>, GitError>,
-) -> Result<Result<Option<String>, String>, JobError> {
+pub(super) fn text_of(bytes: Result<Option<Vec<u8>>, GitError>) -> Result<Result<Option<String>, String>, JobError> {
     match bytes {
         Ok(bytes) => Ok(Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))),
         Err(GitError::Failed(problem)) if problem.contains("is larger than") => Ok(Err(problem)),

@@ -180,11 +180,25 @@ async fn m06_m07_a_weakened_test_stands_under_risks_whatever_the_summary_says() 
             service.labelled_issue();
             service.done().await;
             let (_, body) = service.text_of(service.only_pull().number);
-            let risks = body.split("## Risks").nth(1).and_then(|rest| rest.split("## ").next()).unwrap();
-            assert!(risks.contains("A failure may be swallowed in") && risks.contains("exit 0"), "{body}");
+            let risks = body
+                .split("## Risks")
+                .nth(1)
+                .and_then(|rest| rest.split("## ").next())
+                .unwrap();
+            assert!(
+                risks.contains("A failure may be swallowed in") && risks.contains("exit 0"),
+                "{body}"
+            );
             assert!(risks.contains("An existing test was edited"), "{body}");
-            let verified = body.split("## Verification").nth(1).and_then(|rest| rest.split("## ").next()).unwrap();
-            assert!(verified.contains("| `sh test.sh` |") && !verified.contains("12 tests"), "{body}");
+            let verified = body
+                .split("## Verification")
+                .nth(1)
+                .and_then(|rest| rest.split("## ").next())
+                .unwrap();
+            assert!(
+                verified.contains("| `sh test.sh` |") && !verified.contains("12 tests"),
+                "{body}"
+            );
         })
         .await;
 }
