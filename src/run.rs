@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution, SolveError, Stop};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
+use crate::conversation::MAIN;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -40,8 +41,8 @@ pub use verify::Verdict;
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
 
-/// Checkpoint with the conversation, written by the agent after each turn.
-pub const CONVERSATION: &str = "conversation";
+pub use crate::agent::CONVERSATION;
+
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
 
@@ -79,6 +80,8 @@ pub struct Work {
     pub brief: Brief,
     /// What the repository, if it is trusted, and the administrator say to the agent besides.
     pub guidance: Guidance,
+    /// Random for each run: what delimits text of strangers.
+    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -188,10 +191,7 @@ impl Desk<'_> {
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier
-            .conversation
-            .as_ref()
-            .is_some_and(|earlier| !earlier.messages.is_empty());
+        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let known = work
             .brief
             .checks
@@ -281,6 +281,8 @@ impl Desk<'_> {
             .with_children()
             .with_skills(&setting.guidance.skills);
         let task = agent::Task {
+            name: MAIN,
+            fence: &work.fence,
             brief: &work.brief,
             setting: &setting,
             sandbox: self.sandbox,

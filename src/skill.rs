@@ -258,7 +258,9 @@ mod tests {
             [Administrator, Repository, Shipped],
         ] {
             let mut shelf = Shelf::default();
-            order.map(|source| shelf.add(skill("git", source)));
+            for source in order {
+                shelf.add(skill("git", source));
+            }
             assert_eq!(shelf.load("git").unwrap().source, Administrator);
         }
     }

@@ -59,8 +59,8 @@ impl<'a> Discipline<'a> {
 
     /// Notes what an earlier attempt did, from its conversation. Whether a call worked is not in it:
     /// an edit is taken for one that did.
-    pub(super) fn recall(&mut self, messages: &[Message]) {
-        let mut calls: Vec<&ToolCall> = Vec::new();
+    pub(super) fn recall<'m>(&mut self, messages: impl Iterator<Item = &'m Message>) {
+        let mut calls: Vec<&'m ToolCall> = Vec::new();
         for message in messages {
             calls.extend(&message.tool_calls);
             let Some(id) = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool) else {

@@ -2,17 +2,21 @@
 //! has a share of the agent's budget, no children of its own, and no way to change a file. Called by
 //! `turn`. Never fails the run: what goes wrong is told to the agent as any tool's error.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Meter;
+use super::discipline::difference;
+use super::history::History;
+use super::turn::millis;
 use super::{gate, prompt};
-use crate::agent::discipline::difference;
 use crate::agent::{Budget, SolveError, Task};
+use crate::conversation::Entry;
 use crate::event::RunEvent;
-use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Role, ToolCall, ToolSpec};
+use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
+use crate::recorder::Recorder;
 use crate::sandbox::SandboxError;
 use crate::secret::random_hex;
 use crate::text;
@@ -93,7 +97,10 @@ pub(super) async fn send(
         max_cost_usd: left.cost_usd.map_or(0.0, |cost_usd| cost_usd / SHARE as f64),
         max_time: left.time / 2,
     };
+    let name = free_name(task.recorder, kind, number).await?;
     let child_task = Task {
+        name: &name,
+        fence: &fence,
         brief: task.brief,
         setting: task.setting,
         sandbox: task.sandbox,
@@ -107,28 +114,40 @@ pub(super) async fn send(
         cancel: task.cancel,
         resume: None,
     };
-    let child = Child {
+    let mut child = Child {
         task: &child_task,
-        name: format!("{kind}-{number}"),
         is_review: kind == "review",
         parents_turn: meter.turns,
-        messages: vec![
-            Message::system(system),
-            Message::user(task.recorder.redactor().redact(&asked)),
-        ],
+        history: History::new(&tools.specs()),
+        unstored: Vec::new(),
         meter: Meter::new(budget, None),
         mistakes: 0,
     };
+    child.say(Message::system(system));
+    child.say(Message::user(task.recorder.redactor().redact(&asked)));
     Box::pin(child.work(meter, stop)).await
+}
+
+/// A name that no earlier child of the run has, one of an interrupted attempt included: each has a
+/// log of its own.
+async fn free_name(recorder: &Recorder, kind: &str, number: u32) -> Result<String, SolveError> {
+    let mut number = number;
+    loop {
+        let name = format!("{kind}-{number}");
+        if recorder.conversation(&name, 0).await?.is_empty() {
+            return Ok(name);
+        }
+        number += 1;
+    }
 }
 
 struct Child<'a> {
     task: &'a Task<'a>,
-    /// Its name in the log, such as `review-1`.
-    name: String,
     is_review: bool,
     parents_turn: u32,
-    messages: Vec<Message>,
+    history: History,
+    /// Entries that the history has and the stored log does not have yet.
+    unstored: Vec<Entry>,
     meter: Meter,
     mistakes: u32,
 }
@@ -144,56 +163,74 @@ impl Child<'_> {
                     "the helper came to no conclusion: {limit}, which is its share"
                 )));
             }
-            if self.meter.turns_left() == LAST_TURNS {
-                self.remark("Two replies are left, this one included. Call `conclude` with what you know.");
+            if self.meter.turns_left() <= LAST_TURNS {
+                let left = self.meter.turns_left();
+                self.say(Message::user(format!(
+                    "Replies left, this one included: {left}. Call `conclude` with what you know."
+                )));
             }
+            let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
             let reply = match self.task.model.complete(&self.request(), stop).await {
                 Ok(reply) => reply,
                 Err(ModelError::Cancelled) => return Ok(Returned::Stopped),
                 Err(error) => return Ok(Returned::Failed(format!("the helper failed: {error}"))),
             };
-            self.take(&reply, asked_at).await?;
-            parent.charge_child(&reply);
+            self.take(&reply, request_sha256, asked_at).await?;
+            parent.charge_beside(&reply);
             let ended = if reply.tool_calls.is_empty() {
                 self.answer_silence(&reply)
             } else {
                 self.run_calls(&reply.tool_calls, stop).await?
             };
+            self.store().await?;
             if let Some(returned) = ended {
                 return Ok(returned);
             }
         }
     }
 
+    fn note(&mut self, entry: Entry) {
+        self.history.take(&entry);
+        self.unstored.push(entry);
+    }
+
+    fn say(&mut self, message: Message) {
+        self.note(Entry::said(message));
+    }
+
+    async fn store(&mut self) -> Result<(), SolveError> {
+        let entries = std::mem::take(&mut self.unstored);
+        let first = self.history.length() - entries.len() as u64;
+        Ok(self.task.recorder.append(self.task.name, first, &entries, None).await?)
+    }
+
     fn request(&self) -> ChatRequest {
-        let mut tools: Vec<ToolSpec> = self.task.tools.specs();
-        if self.meter.turns_left() == 1 {
-            tools.retain(|tool| tool.name == "conclude");
-        }
         ChatRequest {
-            messages: self.messages.clone(),
-            tools,
+            agent: self.task.name.to_owned(),
+            purpose: Purpose::Turn,
+            messages: self.history.messages(),
+            tools: self.task.tools.specs(),
             max_output_tokens: self.task.model.profile().max_output_tokens,
             repo: Some(self.task.brief.repo.clone()),
-            agent: self.name.clone(),
-            turn: self.meter.turns,
+            turn: self.history.replies(),
             live: self.task.live.clone(),
         }
     }
 
-    async fn take(&mut self, reply: &ChatReply, asked_at: Instant) -> Result<(), SolveError> {
+    async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
         let calls = reply.tool_calls.iter().take(MAX_CALLS);
+        let took_ms = millis(asked_at);
         let event = RunEvent::ModelReplied {
             turn: self.parents_turn,
-            agent: self.name.clone(),
+            agent: self.task.name.to_owned(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: calls.map(|call| call.name.clone()).collect(),
             usage: reply.usage,
             cost_usd: reply.cost_usd,
-            took_ms: millis(asked_at.elapsed()),
+            took_ms,
         };
         self.task.recorder.record(event).await?;
         let redactor = self.task.recorder.redactor();
@@ -203,8 +240,16 @@ impl Child<'_> {
             ..Message::from(reply)
         };
         message.tool_calls.truncate(MAX_CALLS);
-        self.messages.push(message);
-        Ok(())
+        self.note(Entry::Replied {
+            message: Arc::new(message),
+            finish: reply.finish,
+            usage: reply.usage,
+            cost_usd: reply.cost_usd,
+            model: self.task.model.name().to_owned(),
+            request_sha256,
+            took_ms,
+        });
+        self.store().await
     }
 
     /// Words instead of a call: asked for once more, then taken as the answer they may be. A review
@@ -212,7 +257,9 @@ impl Child<'_> {
     fn answer_silence(&mut self, reply: &ChatReply) -> Option<Returned> {
         self.mistakes += 1;
         if self.mistakes < MAX_MISTAKES {
-            self.remark("Your reply called no tool. Call `conclude` to give your result.");
+            self.say(Message::user(
+                "Your reply called no tool. Call `conclude` to give your result.",
+            ));
             return None;
         }
         if self.is_review || reply.content.trim().is_empty() {
@@ -292,26 +339,16 @@ impl Child<'_> {
         let shown = text::cap_middle(&text::reveal(&clean), MAX_OUTPUT_BYTES);
         let event = RunEvent::ToolCalled {
             turn: self.parents_turn,
-            agent: self.name.clone(),
+            agent: self.task.name.to_owned(),
             tool: text::cap_chars(&call.name, 100),
             arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
             output: text::cap_middle(&shown, MAX_EVENT_BYTES),
             ok,
-            took_ms: millis(called_at.elapsed()),
+            took_ms: millis(called_at),
         };
-        self.messages.push(Message::tool(call.id.clone(), shown));
+        self.say(Message::tool(call.id.clone(), shown));
         self.task.recorder.record(event).await?;
         Ok(())
-    }
-
-    fn remark(&mut self, words: &str) {
-        match self.messages.last_mut() {
-            Some(last) if last.role == Role::User => {
-                last.content.push_str("\n\n");
-                last.content.push_str(words);
-            }
-            _ => self.messages.push(Message::user(words)),
-        }
     }
 }
 
@@ -338,8 +375,4 @@ pub(super) fn in_words(errand: &Errand, returned: &Returned) -> (String, bool, O
 
 fn capped(conclusion: &str) -> String {
     text::cap_middle(&text::reveal(conclusion.trim()), MAX_CONCLUSION_BYTES)
-}
-
-fn millis(took: Duration) -> u64 {
-    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }

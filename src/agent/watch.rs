@@ -311,7 +311,7 @@ mod tests {
         let call = json!({"path": "a", "old_text": "x"});
         let look = json!({"path": "a"});
         let read = Act::of("read_file", &look);
-        let mut fail = |watch: &mut Watch, line: u32| {
+        let fail = |watch: &mut Watch, line: u32| {
             assert_eq!(watch.see_call("edit_file", &call), Repeat::No);
             let hint = watch.see_output("edit_file", &call, &edit("a"), false);
             let look = json!({"path": "a", "offset": line});

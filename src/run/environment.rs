@@ -23,7 +23,7 @@ seen=$(mktemp -d) || exit 0
 ask() {
   command -v "$2" >/dev/null 2>&1 || return 0
   name=$1; shift
-  { timeout 3 "$@" 2>&1 </dev/null | grep -m1 '[0-9]' > "$seen/$name"; } &
+  { said=$(timeout 3 "$@" 2>&1 </dev/null) && printf '%s\n' "$said" | grep -m1 '[0-9]' > "$seen/$name"; } &
 }
 ask 10git git --version
 ask 20cargo cargo --version

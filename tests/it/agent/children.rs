@@ -152,7 +152,7 @@ async fn a_child_without_a_conclusion_ends_with_its_share() {
     assert!(!ok && said.contains("15 of 15"), "{said}");
     let requests = server.requests();
     assert!(requests[14].last().contains("Call `conclude` with what you know"));
-    assert_eq!(requests[15].body["tools"].as_array().map(Vec::len), Some(1));
+    assert!(requests[15].last().contains("this one included: 1"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::checkout::{Checkout, call, change, edit, finish, fix};
+use super::checkout::{Checkout, change, edit, finish, fix};
 use super::{User, snapshot, wait};
 
 #[test]

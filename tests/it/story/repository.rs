@@ -135,9 +135,10 @@ async fn skills_and_rules_of_folders_come_from_the_default_branch() {
                 "{prompt}"
             );
             assert!(
-                !prompt.contains("Bad Name") && !prompt.contains("`outside`"),
+                !prompt.contains("- `Bad Name`") && !prompt.contains("- `outside`"),
                 "{prompt}"
             );
+            assert!(prompt.contains("git version"), "the tool chains are named: {prompt}");
             assert!(
                 requests[1].last().contains("Rules of the repository for docs/"),
                 "{}",
