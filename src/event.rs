@@ -211,6 +211,9 @@ pub enum RunEvent {
         /// Which model; with a fallback, not always the same.
         #[serde(default)]
         model: String,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.
@@ -230,6 +233,9 @@ pub enum RunEvent {
     ToolCalled {
         /// Turn, from 1.
         turn: u32,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// The tool.
         tool: String,
         /// Its arguments as JSON text, capped.

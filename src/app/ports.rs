@@ -8,7 +8,7 @@ use super::Surroundings;
 use super::approvals::Approvals;
 use crate::agent::Unattended;
 use crate::clock::Clock;
-use crate::config::{Config, PermissionMode, Problems, SandboxConfig};
+use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig};
 use crate::git::Git;
 use crate::model::{self, Live};
 use crate::net::{self, Net, Reach};
@@ -16,6 +16,7 @@ use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
+use crate::skill::{Shelf, load_folder};
 use crate::tool::Web;
 
 /// What runs need; no database and no state folder is among it.
@@ -39,6 +40,8 @@ pub(super) fn open(
             false => None,
         },
         sandbox: sandbox(&config.sandbox, surroundings),
+        agent: config.agent.clone(),
+        skills: skills(&config.agent)?,
         budget: config.budget.clone(),
         clock: clock.clone(),
         redactor: redactor.clone(),
@@ -78,6 +81,25 @@ fn web(config: &Config, reach: Reach, redactor: &Redactor) -> Result<Arc<Web>, P
     )))
 }
 
+/// The skills of this program and of the administrator. A broken one of the administrator's is a
+/// mistake in the configuration.
+fn skills(config: &AgentConfig) -> Result<Shelf, Problems> {
+    let mut shelf = Shelf::shipped();
+    if let Some(folder) = &config.skills_dir {
+        let own = load_folder(folder).map_err(|problems| {
+            Problems(
+                problems
+                    .iter()
+                    .map(|problem| format!("agent.skills_dir: {problem}"))
+                    .collect(),
+            )
+        })?;
+        own.into_iter().for_each(|skill| shelf.add(skill));
+    }
+    shelf.disable(&config.disabled_skills);
+    Ok(shelf)
+}
+
 /// The sandbox's section with this program as its helper, and with the compilers of the user that
 /// stand outside /usr, shown read-only.
 pub(super) fn sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> SandboxConfig {
@@ -113,6 +135,7 @@ mod tests {
             program: "/bin/true".into(),
             home: None,
             rustup_home: None,
+            config_dir: None,
         };
         let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();
         (config, ports)

@@ -28,6 +28,7 @@ use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
 use report::Report;
 
+mod guidance;
 mod report;
 
 #[derive(Debug, clap::Args)]
@@ -295,13 +296,13 @@ impl Local<'_> {
         let repo_config = self.repo_config(&mirror, &remote, &base).await?;
         let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
-        let rules = run::rules_of(self.ports, &mirror, &remote, &base, &repo_config).await;
+        let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, &files, &repo_config).await?;
         let brief = Brief {
             repo: self.name(),
             title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),
             instructions: String::new(),
-            rules: rules.map_err(|error| anyhow::anyhow!(in_words(error)))?,
+            rules,
             checks: repo_config.test.clone().unwrap_or(found.test),
             files,
             notes: Vec::new(),
@@ -309,6 +310,7 @@ impl Local<'_> {
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
+            guidance,
             fence: random_hex::<16>(),
             mirror,
             remote,
