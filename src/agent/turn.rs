@@ -22,6 +22,10 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
+/// Most bytes of arguments in the event that a call began; what matters of them comes again at its
+/// end.
+const MAX_STARTED_BYTES: usize = 1024;
+
 /// Most bytes of the model's last words in a solution.
 const MAX_LAST_WORDS_BYTES: usize = 4 * 1024;
 
@@ -269,7 +273,10 @@ impl<'a> Progress<'a> {
                     ok: false,
                     ..Ran::well(context::INTERRUPTED.to_owned())
                 },
-                None => self.run_call(call, failed).await?,
+                None => {
+                    self.announce(call).await?;
+                    self.run_call(call, failed).await?
+                }
             };
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
@@ -277,6 +284,16 @@ impl<'a> Progress<'a> {
             self.push_output(call, ran.output, ran.ok, called_at).await?;
         }
         Ok(end.or(self.watch.see_turn(right).map(Stop::Stuck)))
+    }
+
+    /// Tells people what is going to run; it may take minutes.
+    async fn announce(&self, call: &ToolCall) -> Result<(), SolveError> {
+        let event = RunEvent::ToolStarted {
+            turn: self.meter.turns,
+            tool: text::cap_chars(&call.name, 100),
+            arguments: text::cap_middle(&call.arguments, MAX_STARTED_BYTES),
+        };
+        Ok(self.task.recorder.record(event).await?)
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {

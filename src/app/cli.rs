@@ -21,6 +21,7 @@ mod migrate;
 mod progress;
 mod recover;
 mod run;
+mod screen;
 mod serve;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
@@ -128,6 +129,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// One line for people; the cause below it.
 fn complain(error: &anyhow::Error) {
+    screen::end_active();
     note!("forgehand: {error}");
     for cause in error.chain().skip(1) {
         note!("  because: {cause}");
@@ -186,7 +188,7 @@ impl Context {
         if !config.origins.contains_key("log.filter") {
             "warn".clone_into(&mut config.log.filter);
         }
-        logging::start(&config.log);
+        logging::start_to(&config.log, || show::Errors);
         Ok(config)
     }
 
