@@ -3,7 +3,7 @@
 
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, Message, ToolCall};
+use crate::model::{ChatReply, ChatRequest, Message, ToolCall, ToolSpec};
 
 /// US dollars for a million tokens, where the configuration gives them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,13 +59,14 @@ const TOKENS_PER_MESSAGE: u64 = 6;
 
 /// Cautious count of the tokens that a request makes the model read.
 pub(super) fn count_request(request: &ChatRequest) -> u64 {
-    let messages: u64 = request.messages.iter().map(count_message).sum();
-    let tools: u64 = request
-        .tools
-        .iter()
-        .map(|tool| count_bytes(tool.name.len() + tool.description.len() + tool.parameters.to_string().len()))
-        .sum();
+    let messages: u64 = request.messages.iter().map(|message| count_message(message)).sum();
+    let tools: u64 = request.tools.iter().map(count_tool).sum();
     messages + tools
+}
+
+/// Cautious count of what a tool's specification makes the model read.
+pub(super) fn count_tool(tool: &ToolSpec) -> u64 {
+    count_bytes(tool.name.len() + tool.description.len() + tool.parameters.to_string().len())
 }
 
 /// Cautious count of the tokens that a reply made the model write.
@@ -78,7 +79,8 @@ pub(super) fn count_bytes(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-fn count_message(message: &Message) -> u64 {
+/// Cautious count of what a message makes the model read.
+pub(super) fn count_message(message: &Message) -> u64 {
     TOKENS_PER_MESSAGE + count_bytes(message.content.len()) + count_calls(&message.tool_calls)
 }
 

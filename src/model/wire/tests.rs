@@ -1,16 +1,11 @@
 //! Requests and replies in every dialect of the chat completions.
 
 use super::*;
-use crate::model::Live;
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::user("fix it")],
-        tools: Vec::new(),
         max_output_tokens: 100,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::user("fix it")])
     }
 }
 
@@ -246,8 +241,8 @@ fn the_request_has_no_key_that_strict_servers_refuse() {
     let mut plain = Message::user("hello");
     plain.role = Role::Assistant;
     let request = ChatRequest {
-        messages: vec![plain, call, Message::tool("1", "output")],
-        ..request()
+        max_output_tokens: 100,
+        ..ChatRequest::new([plain, call, Message::tool("1", "output")])
     };
     let quirks = Quirks::default();
     let body = request_body(&request, "m", &quirks);

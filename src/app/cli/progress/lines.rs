@@ -9,7 +9,7 @@ use crate::text;
 /// The lines of an event that is none of the model's words, calls, plans and checks.
 pub(super) fn of(event: &RunEvent) -> Vec<Row> {
     match event {
-        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } => {
+        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } | RunEvent::Shortened { text, .. } => {
             let text = clean(text);
             let lines = text.lines().filter(|line| !line.trim().is_empty()).enumerate();
             lines
