@@ -229,6 +229,16 @@ pub enum RunEvent {
         /// How long it took, in milliseconds.
         took_ms: u64,
     },
+    /// A tool call began.
+    ToolStarted {
+        /// Turn, from 1.
+        turn: u32,
+        /// The tool.
+        tool: String,
+        /// Its arguments as JSON text, capped.
+        #[serde(default)]
+        arguments: String,
+    },
     /// A tool call ended.
     ToolCalled {
         /// Turn, from 1.

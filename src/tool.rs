@@ -293,6 +293,12 @@ impl Toolbox {
     }
 }
 
+/// The tool and the arguments that a call means, for people who read of it: models call tools by
+/// names of other agents, too.
+pub fn known_as(name: &str, arguments: Value) -> (String, Value) {
+    alias::resolve(name, arguments)
+}
+
 /// A path as the sandbox wants it: relative to the workspace, however the model wrote it. What
 /// still leaves the workspace is refused inside the sandbox.
 fn relative(path: &str) -> String {

@@ -25,6 +25,10 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
+/// Most bytes of arguments in the event that a call began; what matters of them comes again at its
+/// end.
+const MAX_STARTED_BYTES: usize = 1024;
+
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
 
@@ -257,7 +261,10 @@ impl Progress<'_> {
                     ok: false,
                     ..Ran::well(INTERRUPTED.to_owned())
                 },
-                None => self.run_call(call, failed).await?,
+                None => {
+                    self.announce(call).await?;
+                    self.run_call(call, failed).await?
+                }
             };
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
@@ -279,6 +286,16 @@ impl Progress<'_> {
             Next::Say(_) | Next::GoOn => {}
         }
         Ok(end)
+    }
+
+    /// Tells people what is going to run; it may take minutes.
+    async fn announce(&self, call: &ToolCall) -> Result<(), SolveError> {
+        let event = RunEvent::ToolStarted {
+            turn: self.meter.turns,
+            tool: text::cap_chars(&call.name, 100),
+            arguments: text::cap_middle(&call.arguments, MAX_STARTED_BYTES),
+        };
+        Ok(self.task.recorder.record(event).await?)
     }
 
     /// Whether a call of an interrupted reply may be made now. The first can have begun; in others

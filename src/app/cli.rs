@@ -21,6 +21,7 @@ mod migrate;
 mod progress;
 mod recover;
 mod run;
+mod screen;
 mod serve;
 mod trust;
 
@@ -132,6 +133,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// One line for people; the cause below it.
 fn complain(error: &anyhow::Error) {
+    screen::end_active();
     note!("forgehand: {error}");
     for cause in error.chain().skip(1) {
         note!("  because: {cause}");
@@ -190,7 +192,7 @@ impl Context {
         if !config.origins.contains_key("log.filter") {
             "warn".clone_into(&mut config.log.filter);
         }
-        logging::start(&config.log);
+        logging::start_to(&config.log, || show::Errors);
         Ok(config)
     }
 

@@ -12,7 +12,9 @@ mod demo;
 mod doctor;
 mod help;
 mod interrupted;
+mod live;
 mod run;
+mod terminal;
 mod trust;
 
 /// A user's home, working folder and temporary files.
