@@ -17,6 +17,7 @@ mod budget;
 mod context;
 mod frame;
 mod gate;
+mod output_cap;
 mod people;
 mod prompt;
 mod turn;

@@ -226,6 +226,18 @@ pub enum RunEvent {
         /// How long it took, in milliseconds.
         took_ms: u64,
     },
+    /// A call of the model gave no reply, and what came of it may have to be paid for.
+    ModelFailed {
+        /// Turn it was for, from 1.
+        turn: u32,
+        /// Why there is no reply.
+        text: String,
+        /// Tokens that may be charged.
+        usage: Usage,
+        /// Money in US dollars; `None` when the price is unknown.
+        #[serde(default)]
+        cost_usd: Option<f64>,
+    },
     /// A tool call ended.
     ToolCalled {
         /// Turn, from 1.
@@ -316,14 +328,19 @@ pub struct Totals {
 impl Totals {
     /// Adds one event.
     pub fn add(&mut self, event: &RunEvent) {
-        if let RunEvent::ModelReplied { usage, cost_usd, .. } = event {
-            self.turns += 1;
-            self.input_tokens += usage.input_tokens;
-            self.output_tokens += usage.output_tokens;
-            match cost_usd {
-                Some(cost) => self.cost_usd += cost,
-                None => self.price_unknown = true,
+        let (usage, cost_usd) = match event {
+            RunEvent::ModelReplied { usage, cost_usd, .. } => {
+                self.turns += 1;
+                (usage, cost_usd)
             }
+            RunEvent::ModelFailed { usage, cost_usd, .. } => (usage, cost_usd),
+            _ => return,
+        };
+        self.input_tokens += usage.input_tokens;
+        self.output_tokens += usage.output_tokens;
+        match cost_usd {
+            Some(cost) => self.cost_usd += cost,
+            None => self.price_unknown = true,
         }
     }
 

@@ -23,6 +23,7 @@ mod failure;
 mod names;
 mod overflow;
 mod pricing;
+pub mod probe;
 mod profile;
 mod quirks;
 mod reading;

@@ -6,11 +6,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Meter;
+use super::output_cap::OutputCap;
 use super::watch::{Repeat, Watch};
 use super::{context, gate, prompt};
 use crate::agent::{Checkpoint, Solution, SolveError, Stop, Task};
-use crate::event::RunEvent;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
+use crate::event::{RunEvent, Usage};
+use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
 use crate::sandbox::SandboxError;
 use crate::secret::random_hex;
 use crate::text;
@@ -41,6 +42,7 @@ pub(super) struct Progress<'a> {
     unanswered: Vec<ToolCall>,
     meter: Meter,
     watch: Watch,
+    output_cap: OutputCap,
     specs: Vec<ToolSpec>,
 }
 
@@ -66,6 +68,7 @@ impl<'a> Progress<'a> {
             unanswered: Vec::new(),
             meter,
             watch: Watch::default(),
+            output_cap: OutputCap::default(),
             specs: task.tools.specs(),
         };
         match &task.resume {
@@ -133,24 +136,30 @@ impl<'a> Progress<'a> {
     pub(super) async fn ask(&mut self) -> Result<Asked, SolveError> {
         let mut shortened = false;
         loop {
-            let request = ChatRequest {
+            let mut request = ChatRequest {
                 messages: self.messages.clone(),
                 tools: self.specs.clone(),
-                max_output_tokens: self.task.model.profile().max_output_tokens,
+                max_output_tokens: 0,
                 repo: Some(self.task.brief.repo.clone()),
                 turn: self.replies(),
                 live: self.task.live.clone(),
             };
+            request.max_output_tokens = self.output_cap.ask_for(&self.task.model.profile(), &request);
             let asked_at = Instant::now();
-            match self.task.model.complete(&request, self.stop).await {
+            let failed = match self.task.model.attempt(&request, self.stop).await {
                 Ok(reply) => {
+                    self.output_cap.see(&reply);
                     self.take(&reply, asked_at).await?;
                     return Ok(Asked::Replied(reply));
                 }
-                Err(ModelError::Cancelled) => {
+                Err(failed) => failed,
+            };
+            self.lose(&failed).await?;
+            match failed.error {
+                ModelError::Cancelled => {
                     return Ok(Asked::Ended(self.must_stop().unwrap_or(Stop::Cancelled)));
                 }
-                Err(ModelError::ContextOverflow(why)) => match context::shed(&mut self.messages) {
+                ModelError::ContextOverflow(why) => match context::shed(&mut self.messages) {
                     Some(bytes) if !shortened => {
                         shortened = true;
                         let text = format!(
@@ -164,9 +173,31 @@ impl<'a> Progress<'a> {
                         return Ok(Asked::Ended(Stop::Stuck(words)));
                     }
                 },
-                Err(error) => return Err(error.into()),
+                error => return Err(error.into()),
+            }
+            if let Some(stop) = self.must_stop() {
+                return Ok(Asked::Ended(stop));
             }
         }
+    }
+
+    /// Counts what a call may have cost that gave no reply.
+    async fn lose(&mut self, failed: &Failed) -> Result<(), SolveError> {
+        if failed.usage == Usage::default() {
+            return Ok(());
+        }
+        self.meter.charge_lost(failed);
+        if matches!(failed.error, ModelError::Cancelled) {
+            return Ok(());
+        }
+        let event = RunEvent::ModelFailed {
+            turn: self.meter.turns + 1,
+            text: failed.error.to_string(),
+            usage: failed.usage,
+            cost_usd: failed.cost_usd,
+        };
+        self.task.recorder.record(event).await?;
+        self.checkpoint().await
     }
 
     /// Replies so far in this conversation.
@@ -294,6 +325,9 @@ impl<'a> Progress<'a> {
                 end: Some(Stop::Stuck(words)),
                 ..Ran::skipped("not run: the same call was made twice just before".to_owned())
             });
+        }
+        if let Some(words) = self.output_cap.cut(call) {
+            return Ok(Ran::skipped(words));
         }
         if let Some(refused) = gate::permit(self.task, call).await {
             return Ok(refused.into());

@@ -1,6 +1,8 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod cut;
 mod limits;
+mod protocol;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
