@@ -258,6 +258,17 @@ pub enum RunEvent {
         /// All steps.
         steps: Vec<PlanStep>,
     },
+    /// The conversation was made shorter, so that it fits the model.
+    Shortened {
+        /// How much, in words.
+        text: String,
+        /// Tokens of the call that summarised a part of it, if one was made.
+        #[serde(default)]
+        usage: Option<Usage>,
+        /// Its money in US dollars; `None` when the price is unknown.
+        #[serde(default)]
+        cost_usd: Option<f64>,
+    },
     /// A limit is near.
     BudgetWarned {
         /// Which, and how far it is used.
@@ -334,6 +345,11 @@ impl Totals {
                 (usage, cost_usd)
             }
             RunEvent::ModelFailed { usage, cost_usd, .. } => (usage, cost_usd),
+            RunEvent::Shortened {
+                usage: Some(usage),
+                cost_usd,
+                ..
+            } => (usage, cost_usd),
             _ => return,
         };
         self.input_tokens += usage.input_tokens;
@@ -365,5 +381,18 @@ mod tests {
         let totals = Totals::of([&event]);
         assert_eq!((totals.turns, totals.output_tokens, totals.price_unknown), (1, 2, true));
         assert_eq!(event.kind(), "model_replied");
+    }
+
+    #[test]
+    fn a_summary_costs_tokens_and_is_no_turn() {
+        let shortened =
+            r#"{"kind":"shortened","text":"x","usage":{"input_tokens":5,"output_tokens":1},"cost_usd":0.5}"#;
+        let free = r#"{"kind":"shortened","text":"x"}"#;
+        let events: Vec<RunEvent> = [shortened, free]
+            .map(|event| serde_json::from_str(event).unwrap())
+            .into();
+        let totals = Totals::of(&events);
+        assert_eq!((totals.turns, totals.input_tokens, totals.price_unknown), (0, 5, false));
+        assert!((totals.cost_usd - 0.5).abs() < 1e-9);
     }
 }

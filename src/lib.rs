@@ -20,7 +20,7 @@
 //! | claim | [`queue`] | state, fence, lease | the lease ends, the job is recovered, the old fence is shut out |
 //! | authorize, gather | [`authority`], [`run`] | events | only reads so far: done again |
 //! | open | [`workspace`], [`sandbox`] | a marked run folder | used again if complete, else made anew |
-//! | solve | [`agent`] | each turn: conversation checkpoint | goes on from the last turn; half-done tool calls are answered as interrupted |
+//! | solve | [`agent`] | each reply and output: the conversation's log | goes on from the last turn; half-done tool calls are answered as interrupted |
 //! | verify | [`run`] | check results | done again |
 //! | publish | [`publish`] | the bundle and all effect rows | only the effects go on; the model is not run again |
 //! | finish | [`worker`] | job state | one status comment, edited, never repeated |

@@ -34,7 +34,6 @@ mod text_calls;
 mod text_mode;
 mod wire;
 
-pub use pricing::{count_message, count_request, count_tools};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.
@@ -89,6 +88,12 @@ impl Message {
         }
     }
 
+    /// Cautious count of the tokens that a model reads in it; reasoning is not counted, since it is
+    /// hardly ever sent back.
+    pub fn tokens(&self) -> u64 {
+        pricing::count_message(self)
+    }
+
     fn plain(role: Role, content: String) -> Self {
         Self {
             role,
@@ -132,11 +137,31 @@ pub struct ToolSpec {
     pub parameters: serde_json::Value,
 }
 
+impl ToolSpec {
+    /// Cautious count of the tokens that a model reads in it.
+    pub fn tokens(&self) -> u64 {
+        pricing::count_tool(self)
+    }
+}
+
+/// What a reply is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The next turn of a conversation.
+    Turn,
+    /// A summary of a part of it. No turn of a script answers that.
+    Summary,
+}
+
 /// One call.
 #[derive(Debug, Clone)]
 pub struct ChatRequest {
-    /// The conversation.
-    pub messages: Vec<Message>,
+    /// Which agent asks: the one that leads a run is `main`, its children have names of their own.
+    pub agent: String,
+    /// For what.
+    pub purpose: Purpose,
+    /// The conversation. Shared with the log that it comes from: nothing is copied for a request.
+    pub messages: Vec<Arc<Message>>,
     /// The tools that may be called.
     pub tools: Vec<ToolSpec>,
     /// Most tokens of the reply.
@@ -147,6 +172,22 @@ pub struct ChatRequest {
     pub turn: u32,
     /// Who watches the reply arrive.
     pub live: Live,
+}
+
+impl ChatRequest {
+    /// A conversation of its own, without tools.
+    pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
+        Self {
+            agent: "main".to_owned(),
+            purpose: Purpose::Turn,
+            messages: messages.into_iter().map(Arc::new).collect(),
+            tools: Vec::new(),
+            max_output_tokens: 1_024,
+            repo: None,
+            turn: 0,
+            live: Live::default(),
+        }
+    }
 }
 
 /// Why a reply ended.
@@ -251,7 +292,7 @@ pub struct Failed {
 }
 
 /// What a model can do, from its name and the configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Most tokens of a request and its reply together.
     pub context_window: u64,

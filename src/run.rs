@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
 use crate::clock::Clock;
 use crate::config::{BudgetConfig, SandboxConfig};
+use crate::conversation::MAIN;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -36,8 +37,8 @@ pub use verify::Verdict;
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
 
-/// Checkpoint with the conversation, written by the agent after each turn.
-pub const CONVERSATION: &str = "conversation";
+pub use crate::agent::CONVERSATION;
+
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
 
@@ -69,6 +70,8 @@ pub struct Ports {
 pub struct Work {
     /// What the agent is asked.
     pub brief: Brief,
+    /// Random for each run: what delimits text of strangers.
+    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -175,10 +178,7 @@ struct Desk<'a> {
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier
-            .conversation
-            .as_ref()
-            .is_some_and(|earlier| !earlier.messages.is_empty());
+        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let known = work
             .brief
             .checks
@@ -264,6 +264,8 @@ impl Desk<'_> {
     /// it back to work.
     async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
         let task = agent::Task {
+            name: MAIN,
+            fence: &work.fence,
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),

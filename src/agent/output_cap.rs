@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::{self, ChatReply, ChatRequest, FinishReason, Profile, ToolCall};
+use crate::model::{ChatReply, FinishReason, Profile, ToolCall};
 
 /// Our count of tokens errs to the dear side: with less room by that count, there still is some.
 const LEAST_OUTPUT: u32 = 1_024;
@@ -20,10 +20,10 @@ pub(super) struct OutputCap {
 }
 
 impl OutputCap {
-    /// Most tokens to ask for.
-    pub(super) fn ask_for(&mut self, profile: &Profile, request: &ChatRequest) -> u32 {
+    /// Most tokens to ask for behind a conversation of so many.
+    pub(super) fn ask_for(&mut self, profile: &Profile, conversation_tokens: u64) -> u32 {
         let wanted = profile.max_output_tokens.max(self.wanted).min(profile.output_ceiling);
-        let room = profile.context_window.saturating_sub(model::count_request(request));
+        let room = profile.context_window.saturating_sub(conversation_tokens);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         self.asked = wanted.min(room.max(LEAST_OUTPUT.min(wanted)));
         self.asked
@@ -57,7 +57,7 @@ impl OutputCap {
 mod tests {
     use super::*;
     use crate::event::Usage;
-    use crate::model::{EditFormat, Live, Message};
+    use crate::model::EditFormat;
 
     fn profile(context_window: u64) -> Profile {
         Profile {
@@ -65,17 +65,6 @@ mod tests {
             max_output_tokens: 8_192,
             output_ceiling: 20_000,
             edit_format: EditFormat::Replace,
-        }
-    }
-
-    fn request(bytes: usize) -> ChatRequest {
-        ChatRequest {
-            messages: vec![Message::user("x".repeat(bytes))],
-            tools: Vec::new(),
-            max_output_tokens: 0,
-            repo: None,
-            turn: 0,
-            live: Live::default(),
         }
     }
 
@@ -103,7 +92,7 @@ mod tests {
             FinishReason::ToolCalls,
             FinishReason::Stop,
         ] {
-            asked.push(cap.ask_for(&profile(128_000), &request(10)));
+            asked.push(cap.ask_for(&profile(128_000), 10));
             cap.see(&reply(finish));
         }
         assert_eq!(asked, [8_192, 8_192, 16_384, 20_000, 20_000]);
@@ -112,13 +101,13 @@ mod tests {
     #[test]
     fn no_more_is_asked_for_than_fits() {
         let mut cap = OutputCap::default();
-        assert_eq!(cap.ask_for(&profile(10_000), &request(3 * 6_000)), 10_000 - 6_006);
-        assert_eq!(cap.ask_for(&profile(10_000), &request(3 * 20_000)), LEAST_OUTPUT);
+        assert_eq!(cap.ask_for(&profile(10_000), 6_000), 4_000);
+        assert_eq!(cap.ask_for(&profile(10_000), 20_000), LEAST_OUTPUT);
         let tiny = Profile {
             max_output_tokens: 100,
             ..profile(10_000)
         };
-        assert_eq!(cap.ask_for(&tiny, &request(3 * 20_000)), 100);
+        assert_eq!(cap.ask_for(&tiny, 20_000), 100);
     }
 
     #[test]
@@ -129,7 +118,7 @@ mod tests {
             arguments: arguments.to_owned(),
         };
         let mut cap = OutputCap::default();
-        cap.ask_for(&profile(128_000), &request(10));
+        cap.ask_for(&profile(128_000), 10);
         cap.see(&reply(FinishReason::ToolCalls));
         assert_eq!(cap.cut(&call("{\"a\"")), None, "L10: this one is wrong, not cut");
         cap.see(&reply(FinishReason::Length));

@@ -180,12 +180,10 @@ impl Probe {
         cancel: &CancellationToken,
     ) -> Result<ChatReply, ModelError> {
         let request = ChatRequest {
-            messages,
             tools: tools.to_vec(),
             max_output_tokens: MAX_ANSWER.min(self.endpoint.profile().output_ceiling),
-            repo: None,
-            turn: 0,
             live,
+            ..ChatRequest::new(messages)
         };
         let answer = self.endpoint.ask(&request, TRIES, cancel).await;
         let (usage, cost) = match &answer {

@@ -184,18 +184,11 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Live, Message};
+    use crate::model::Message;
     use serde_json::json;
 
     fn request() -> ChatRequest {
-        ChatRequest {
-            messages: vec![Message::user("x")],
-            tools: Vec::new(),
-            max_output_tokens: 10,
-            repo: None,
-            turn: 0,
-            live: Live::default(),
-        }
+        ChatRequest::new([Message::user("x")])
     }
 
     /// A stream of one tool call of about two kilobytes.

@@ -2,6 +2,7 @@
 //! a key that nobody asked for, and never changes the conversation it is given.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -74,20 +75,18 @@ impl Dialect<'_> {
     }
 
     /// The conversation with the roles that the server takes, in an order that it takes.
-    fn fitted<'r>(&self, request: &'r ChatRequest) -> Cow<'r, [Message]> {
+    fn fitted<'r>(&self, request: &'r ChatRequest) -> Cow<'r, [Arc<Message>]> {
         let has = |quirk| self.quirks.has(quirk);
         let mut messages = Cow::Borrowed(request.messages.as_slice());
         if has(Quirk::TextTools) {
             messages = Cow::Owned(text_mode::rewrite(&request.messages, &request.tools));
         }
         if has(Quirk::NoSystemRole) {
-            for message in messages
+            let systems = messages
                 .to_mut()
                 .iter_mut()
-                .filter(|message| message.role == Role::System)
-            {
-                message.role = Role::User;
-            }
+                .filter(|message| message.role == Role::System);
+            systems.for_each(|message| Arc::make_mut(message).role = Role::User);
         }
         if has(Quirk::NoUserAfterTool) && messages.windows(2).any(|pair| speaks_after_tool(&pair[0], &pair[1])) {
             messages = Cow::Owned(joined(&messages, speaks_after_tool));
@@ -106,11 +105,12 @@ fn speaks_after_tool(one: &Message, other: &Message) -> bool {
 }
 
 /// The conversation in which a message is added to the one before it where `belongs` says so.
-fn joined(messages: &[Message], belongs: impl Fn(&Message, &Message) -> bool) -> Vec<Message> {
-    let mut joined: Vec<Message> = Vec::with_capacity(messages.len());
+fn joined(messages: &[Arc<Message>], belongs: impl Fn(&Message, &Message) -> bool) -> Vec<Arc<Message>> {
+    let mut joined: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
     for message in messages {
         match joined.last_mut() {
             Some(last) if belongs(last, message) => {
+                let last = Arc::make_mut(last);
                 if !last.content.is_empty() {
                     last.content.push_str("\n\n");
                 }
@@ -195,7 +195,7 @@ fn replayable(arguments: &str) -> String {
 mod tests {
     use super::*;
     use crate::config::ModelConfig;
-    use crate::model::{Live, ToolCall, ToolSpec, profile};
+    use crate::model::{ToolCall, ToolSpec, profile};
 
     fn request() -> ChatRequest {
         let mut call = Message::user("");
@@ -209,12 +209,8 @@ mod tests {
         let mut plain = Message::user("hello");
         plain.role = Role::Assistant;
         ChatRequest {
-            messages: vec![plain, call, Message::tool("1", "output")],
-            tools: Vec::new(),
             max_output_tokens: 100,
-            repo: None,
-            turn: 0,
-            live: Live::default(),
+            ..ChatRequest::new([plain, call, Message::tool("1", "output")])
         }
     }
 
@@ -300,7 +296,7 @@ mod tests {
     #[test]
     fn strict_orders_and_ids_are_kept() {
         let mut strict = request();
-        strict.messages.push(Message::user("go on"));
+        strict.messages.push(Arc::new(Message::user("go on")));
         let sent = body(
             &strict,
             "m",
@@ -313,7 +309,8 @@ mod tests {
         let id = messages[2]["tool_call_id"].as_str().unwrap();
         assert!(id.len() == 9 && id == messages[1]["tool_calls"][0]["id"], "{id}");
         assert_eq!(short("abcDEF123"), "abcDEF123");
-        strict.messages = vec![Message::system("rules"), Message::user("task"), Message::user("more")];
+        strict.messages =
+            ChatRequest::new([Message::system("rules"), Message::user("task"), Message::user("more")]).messages;
         let sent = body(&strict, "m", &ModelConfig::default(), &[Quirk::NoSystemRole]);
         assert_eq!(
             sent["messages"],

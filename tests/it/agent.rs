@@ -1,5 +1,6 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod compaction;
 mod cut;
 mod limits;
 mod protocol;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
+use forgehand::conversation::MAIN;
 use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
@@ -29,6 +31,8 @@ const BUDGET: Budget = Budget {
     max_cost_usd: 5.0,
     max_time: Duration::from_secs(120),
 };
+
+const FENCE: &str = "00112233445566778899aabbccddeeff";
 
 /// A workspace in its sandbox, and what a run in it leaves.
 struct Bench {
@@ -117,6 +121,8 @@ impl Bench {
             notes: Vec::new(),
         };
         solve(Task {
+            name: MAIN,
+            fence: FENCE,
             brief: &brief,
             sandbox: &self.sandbox,
             model,
@@ -278,10 +284,11 @@ async fn l17_an_interrupted_run_goes_on_with_its_calls_answered() {
     };
     bench.resume = Some(Checkpoint {
         turn: 18,
-        messages: vec![Message::system("Rules."), Message::user("Brief."), orphan],
+        unlogged: vec![Message::system("Rules."), Message::user("Brief."), orphan],
         tokens: 10,
         cost_usd: 0.5,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     });
     let (solution, server) = bench
         .run(vec![Reply::call("glob", json!({"pattern": "*"})), finish()])
@@ -320,10 +327,10 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
     };
     let stored = |messages| Checkpoint {
         turn: 3,
-        messages,
+        unlogged: messages,
         tokens: 10,
-        cost_usd: 0.0,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     };
     let brief = || vec![Message::system("Rules."), Message::user("Brief.")];
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
@@ -346,6 +353,7 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
         ..Message::user("")
     };
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
+    bench.recorder = Recorder::in_memory(Clock::System, Redactor::default());
     let (solution, server) = bench.run(vec![]).await;
     check_finished(&solution);
     assert_eq!(server.requests().len(), 0, "the model had finished already");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forgehand::config::{ModelConfig, ModelProvider};
-use forgehand::model::{ChatReply, ChatRequest, FinishReason, Live, Message, Model, ModelError, ToolSpec};
+use forgehand::model::{ChatReply, ChatRequest, FinishReason, Message, Model, ModelError, ToolSpec};
 use forgehand::secret::{Redactor, Secret};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -40,16 +40,13 @@ fn open(config: &ModelConfig) -> Arc<dyn Model> {
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::system("You help."), Message::user("Fix it.")],
         tools: vec![ToolSpec {
             name: "grep".to_owned(),
             description: "Searches".to_owned(),
             parameters: json!({"type": "object", "properties": {"pattern": {"type": "string"}}}),
         }],
         max_output_tokens: 500,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::system("You help."), Message::user("Fix it.")])
     }
 }
 

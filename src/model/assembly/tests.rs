@@ -1,17 +1,13 @@
 //! Replies in every dialect of the chat completions.
 
 use super::*;
-use crate::model::{Live, Message};
+use crate::model::Message;
 use serde_json::json;
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::user("fix it")],
-        tools: Vec::new(),
         max_output_tokens: 100,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::user("fix it")])
     }
 }
 

@@ -10,6 +10,7 @@ use axum::response::Response;
 use forgehand::agent::{Brief, Solution, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider};
+use forgehand::conversation::MAIN;
 use forgehand::event::RunEvent;
 use forgehand::model::{Live, Model};
 use forgehand::permission::Policy;
@@ -20,7 +21,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{BUDGET, Bench, check_finished};
+use super::{BUDGET, Bench, FENCE, check_finished};
 
 /// What the call writes: two kilobytes with everything that can be cut badly.
 fn content() -> String {
@@ -97,17 +98,20 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
         notes: Vec::new(),
     };
     let recorder = Recorder::in_memory(Clock::System, Redactor::default());
+    let (permission, cancel) = (Policy::default(), CancellationToken::new());
     let solution = solve(Task {
+        name: MAIN,
+        fence: FENCE,
         brief: &brief,
         sandbox: &bench.sandbox,
         model,
         tools,
         recorder: &recorder,
         budget: BUDGET,
-        permission: &Policy::default(),
+        permission: &permission,
         people: &Unattended,
         live: Live::default(),
-        cancel: &CancellationToken::new(),
+        cancel: &cancel,
         resume: None,
     });
     (solution.await.expect("the run ends with a solution"), recorder)

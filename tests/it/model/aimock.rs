@@ -25,12 +25,10 @@ async fn ask(server: &Aimock, question: &str, live: Live) -> ChatReply {
         ..ModelConfig::default()
     };
     let request = ChatRequest {
-        messages: vec![Message::system("You help."), Message::user(question)],
         tools: vec![tool("grep"), tool("read_file")],
         max_output_tokens: 500,
-        repo: None,
-        turn: 0,
         live,
+        ..ChatRequest::new([Message::system("You help."), Message::user(question)])
     };
     let model = super::open(&config);
     model

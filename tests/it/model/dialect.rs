@@ -1,6 +1,8 @@
 //! What servers say and take in ways of their own: calls in every shape, tools as text, fields that
 //! are refused or wanted.
 
+use std::sync::Arc;
+
 use forgehand::config::ModelConfig;
 use forgehand::model::{ChatReply, FinishReason, Message, Role, ToolCall};
 use serde_json::{Value, json};
@@ -107,7 +109,7 @@ async fn l14_two_parallel_calls_of_which_the_first_is_empty_stay_apart() {
 }
 
 /// A conversation with a call, its output, thoughts and a remark.
-fn conversation() -> Vec<Message> {
+fn conversation() -> Vec<Arc<Message>> {
     let call = Message {
         role: Role::Assistant,
         content: "I look.".to_owned(),
@@ -119,13 +121,14 @@ fn conversation() -> Vec<Message> {
         }],
         tool_call_id: None,
     };
-    vec![
+    let said = [
         Message::system("You help."),
         Message::user("Fix it."),
         call,
         Message::tool("call_of_another_server", "a.rs:1: x"),
         Message::user("Two replies are left."),
-    ]
+    ];
+    said.map(Arc::new).to_vec()
 }
 
 async fn sent(config: ModelConfig, server: &ModelServer) -> Value {

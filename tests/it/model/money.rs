@@ -28,14 +28,12 @@ async fn prices_come_from_the_table_and_cached_input_has_its_own() {
     };
     let cached = json!({"prompt_tokens": 1_000_000, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 600_000}});
     let server = ModelServer::start([usage(cached.clone()), usage(cached), Said::text("Hello").reply()]).await;
-    for (rows, expected) in [
-        (
-            &[("test-*", &[1.0, 10.0, 0.1] as &[f64]), ("*", &[5.0, 5.0])] as &[_],
-            Some(0.46),
-        ),
+    let cases: [(&[(&str, &[f64])], Option<f64>); 3] = [
+        (&[("test-*", &[1.0, 10.0, 0.1]), ("*", &[5.0, 5.0])], Some(0.46)),
         (&[("test-*", &[1.0, 10.0])], Some(1.0)),
         (&[("gpt-5*", &[1.0, 10.0])], None),
-    ] {
+    ];
+    for (rows, expected) in cases {
         let model = open(&with_prices(&server, rows));
         assert_eq!(model.price_known(), expected.is_some());
         let cost = model

@@ -1,6 +1,7 @@
 //! Conversations that are too long: said in every wording, under every code, at any point of an
 //! answer; or not said at all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forgehand::config::ModelConfig;
@@ -92,7 +93,7 @@ async fn c02_l37_a_server_that_cuts_silently_is_named_once_in_a_conversation() {
     let server = ModelServer::start([cut(), cut(), cut()]).await;
     let model = open(&config(&server));
     let mut long = request();
-    long.messages.push(Message::user("word ".repeat(12_000)));
+    long.messages.push(Arc::new(Message::user("word ".repeat(12_000))));
     let first = model.complete(&long, &CancellationToken::new()).await.unwrap();
     assert!(
         first.notes.iter().any(|note| note.contains("num_ctx")),
@@ -104,10 +105,10 @@ async fn c02_l37_a_server_that_cuts_silently_is_named_once_in_a_conversation() {
         4_096,
         "conversations are made shorter in time"
     );
-    long.messages.push(Message::user("And?"));
+    long.messages.push(Arc::new(Message::user("And?")));
     let second = model.complete(&long, &CancellationToken::new()).await.unwrap();
     assert!(second.notes.is_empty(), "{:?}", second.notes);
-    long.messages[1] = Message::user("Fix something else.");
+    long.messages[1] = Arc::new(Message::user("Fix something else."));
     let other = model.complete(&long, &CancellationToken::new()).await.unwrap();
     assert_eq!(other.notes.len(), 1, "another run has other people");
 }
