@@ -21,6 +21,7 @@ mod finish;
 mod frame;
 mod gate;
 mod history;
+mod output_cap;
 mod people;
 mod progress;
 mod prompt;

@@ -23,6 +23,7 @@ mod failure;
 mod names;
 mod overflow;
 mod pricing;
+pub mod probe;
 mod profile;
 mod quirks;
 mod reading;
@@ -33,7 +34,6 @@ mod text_calls;
 mod text_mode;
 mod wire;
 
-pub use pricing::{count_message, count_request, count_tools};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.

@@ -2,9 +2,11 @@
 
 mod children;
 mod compaction;
+mod cut;
 mod discipline;
 mod limits;
 mod permission;
+mod protocol;
 mod web;
 
 use std::path::{Path, PathBuf};

@@ -10,6 +10,7 @@ mod checkout;
 mod configuration;
 mod demo;
 mod doctor;
+mod doctor_model;
 mod help;
 mod interrupted;
 mod live;
