@@ -27,6 +27,7 @@ pub mod cli;
 mod instance;
 mod logging;
 mod ports;
+mod record;
 
 pub use instance::Instance;
 
@@ -55,6 +56,8 @@ pub struct Surroundings {
     pub home: Option<PathBuf>,
     /// Where rustup keeps its toolchains, when not in the home folder.
     pub rustup_home: Option<PathBuf>,
+    /// Where programs keep what they remember of their user's work, when not in the home folder.
+    pub state_home: Option<PathBuf>,
 }
 
 /// The service with its ports open.

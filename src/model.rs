@@ -20,11 +20,13 @@ mod pricing;
 mod profile;
 mod quirks;
 mod reading;
+mod replay;
 mod sse;
 mod stub;
 mod text_calls;
 mod wire;
 
+pub use replay::{Replay, ReplayedAgent};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.

@@ -29,9 +29,11 @@ use crate::tool::{Finish, Toolbox};
 use crate::workspace::RunFolder;
 
 mod gather;
+mod record;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
+pub use record::{RECORD, RECORD_END, Record, RecordEnd};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -70,8 +72,6 @@ pub struct Ports {
 pub struct Work {
     /// What the agent is asked.
     pub brief: Brief,
-    /// Random for each run: what delimits text of strangers.
-    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -104,6 +104,8 @@ pub struct Earlier {
     pub conversation: Option<Checkpoint>,
     /// Results of the checks on the base.
     pub base_checks: Vec<CheckRun>,
+    /// The record that it goes on from, or that is replayed: the agent is asked what stands there.
+    pub record: Option<Record>,
 }
 
 /// A change that passed the rules for trees.
@@ -165,6 +167,12 @@ pub async fn work(
     result
 }
 
+/// Where the agent of an earlier attempt was.
+struct Before {
+    conversation: Option<Checkpoint>,
+    solution: Option<Solution>,
+}
+
 /// One run's tools and place, shared by its stages.
 struct Desk<'a> {
     ports: &'a Ports,
@@ -193,8 +201,25 @@ impl Desk<'_> {
             work.brief.notes.extend(notes);
         }
         work.brief.notes.extend(verdict.base_in_words());
-        self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
-            .await
+        let budget = budget(&self.ports.budget, &work.repo_config);
+        let record = earlier
+            .record
+            .unwrap_or_else(|| Record::begin(self.ports, &work, budget));
+        if earlier.solution.is_none() {
+            // The head is text of strangers, too, and is read by people.
+            self.keep(RECORD, &self.recorder.cleaned(&record)?).await?;
+        }
+        let before = Before {
+            conversation: earlier.conversation,
+            solution: earlier.solution,
+        };
+        let finished = self.solve_and_check(&work, &record, before, verdict).await?;
+        let end = RecordEnd {
+            tree: finished.change.as_ref().map(|change| change.import.tree.clone()),
+            stop: finished.stop.clone(),
+        };
+        self.keep(RECORD_END, &self.recorder.cleaned(&end)?).await?;
+        Ok(finished)
     }
 
     /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
@@ -213,15 +238,16 @@ impl Desk<'_> {
     async fn solve_and_check(
         &self,
         work: &Work,
-        mut resume: Option<Checkpoint>,
-        mut solved: Option<Solution>,
+        record: &Record,
+        before: Before,
         mut verdict: Verdict,
     ) -> Result<Finished, JobError> {
+        let (mut resume, mut solved) = (before.conversation, before.solution);
         let mut repairs = 0;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(record, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
             verdict.head.clear(); // what an earlier change of this run came to
@@ -262,16 +288,16 @@ impl Desk<'_> {
 
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
-    async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+    async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
         let task = agent::Task {
             name: MAIN,
-            fence: &work.fence,
-            brief: &work.brief,
+            fence: &record.fence,
+            brief: &record.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
             tools: &Toolbox::standard(),
             recorder: self.recorder,
-            budget: budget(&self.ports.budget, &work.repo_config),
+            budget: record.budget,
             permission: &self.ports.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),

@@ -20,6 +20,7 @@ mod jobs;
 mod migrate;
 mod progress;
 mod recover;
+mod replay;
 mod run;
 mod serve;
 
@@ -53,6 +54,8 @@ enum Command {
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
+    /// Run a recorded run again without a model or a network, and say where it departs.
+    Replay(replay::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
     /// List, show, cancel and retry jobs.
@@ -111,6 +114,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
+        Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
@@ -238,5 +242,6 @@ fn surroundings() -> anyhow::Result<Surroundings> {
         program: std::env::current_exe().context("find the path of this program")?,
         home: folder("HOME"),
         rustup_home: folder("RUSTUP_HOME"),
+        state_home: folder("XDG_STATE_HOME"),
     })
 }

@@ -128,7 +128,6 @@ pub async fn gather(
     Ok(Gathered {
         work: Work {
             brief,
-            fence: crate::secret::random_hex::<16>(),
             mirror: mirror.clone(),
             remote: remote.clone(),
             base,

@@ -132,6 +132,7 @@ impl Service {
             program: program(),
             home: None,
             rustup_home: None,
+            state_home: None,
         };
         let app = App::build(self.config.clone(), surroundings)
             .await

@@ -1,6 +1,6 @@
 //! `forgehand run`: one task on a local checkout, without GitHub. Shows the diff, leaves a branch
 //! and says by its exit code how it went. Never touches the checkout's files, index or branches
-//! that exist, and leaves no file of its own behind.
+//! that exist, and leaves no file of its own behind but the record of the run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::progress::tell;
 use super::{Context, Usage, complain, exit_code, show, surroundings};
 use crate::agent::{Brief, Checkpoint, Solution, Stop};
-use crate::app::{ports, prepare_state_dir, stop_on_signal};
+use crate::app::{ports, prepare_state_dir, record, stop_on_signal};
 use crate::clock::Clock;
 use crate::config::{Config, Problems};
 use crate::event::{Event, RunEvent, Side, Totals};
@@ -22,7 +22,7 @@ use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::{Redactor, random_hex};
+use crate::secret::Redactor;
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
@@ -99,8 +99,10 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     );
     let progress = Arc::new(show::Progress::start());
     let shown = progress.clone();
+    let run = RunId::new(Clock::System.now());
     let recorder =
         Recorder::in_memory(Clock::System, redactor).with_listener(Arc::new(move |event: &Event| tell(&shown, event)));
+    let recorder = recorded(recorder, &config, &run)?;
     let scratch = Scratch::make(&config)?;
     let place = Place {
         state_dir: scratch.folder().to_owned(),
@@ -111,6 +113,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         repo: &repo,
         args,
         task: &task,
+        run: &run,
         place: &place,
         recorder: &recorder,
         stop: &stop,
@@ -122,6 +125,20 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         note!("forgehand: {error:#}");
     }
     code
+}
+
+/// The recorder with a record of the run, where one can be kept.
+fn recorded(recorder: Recorder, config: &Config, run: &RunId) -> anyhow::Result<Recorder> {
+    let Some(folder) = record::folder(config, &surroundings()?) else {
+        return Ok(recorder);
+    };
+    match record::begin(&folder, run) {
+        Ok(tape) => Ok(recorder.with_tape(tape)),
+        Err(error) => {
+            note!("forgehand: this run is not recorded: {error:#}");
+            Ok(recorder)
+        }
+    }
 }
 
 fn read_task(task: &str) -> anyhow::Result<String> {
@@ -180,7 +197,7 @@ impl Scratch {
 }
 
 /// Why there is no result, in words.
-fn in_words(error: JobError) -> String {
+pub(super) fn in_words(error: JobError) -> String {
     match error {
         JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
             reason
@@ -196,6 +213,7 @@ struct Local<'a> {
     repo: &'a LocalRepo,
     args: &'a Args,
     task: &'a str,
+    run: &'a RunId,
     place: &'a Place,
     recorder: &'a Recorder,
     stop: &'a CancellationToken,
@@ -232,13 +250,14 @@ impl Local<'_> {
             show::json(&report.as_json())?;
         } else {
             report.print();
+            note!("forgehand replay {} runs it again from its record", self.run);
         }
         Ok(report.ending().1)
     }
 
     async fn work(&self, work: Work) -> Result<Finished, JobError> {
         let started = RunEvent::RunStarted {
-            run: RunId::new(self.ports.clock.now()),
+            run: self.run.clone(),
             model: self.ports.model.name().to_owned(),
         };
         self.recorder.record(started).await?;
@@ -275,6 +294,7 @@ impl Local<'_> {
             }),
             conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
+            record: None,
         };
         // A stop has been obeyed already; taking the work in is short.
         let go_on = CancellationToken::new();
@@ -308,7 +328,6 @@ impl Local<'_> {
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
-            fence: random_hex::<16>(),
             mirror,
             remote,
             base,
