@@ -17,7 +17,7 @@ mod value;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};
-pub use value::ConfigValue;
+pub use value::{ConfigValue, PriceTable};
 
 section! {
     /// Where the service keeps its files and listens.
@@ -87,8 +87,22 @@ section! {
         api_key: Option<Secret> = "",
         /// Model name as the server knows it.
         name: String = "\"gpt-5\"",
-        /// Most tokens of one reply.
+        /// Most tokens of one reply; doubled as far as the model allows when replies are cut.
         max_output_tokens: u32 = "8192",
+        /// Most tokens of request and reply together; without it, known from the model's name.
+        context_window: Option<u64> = "",
+        /// `native`, `text` for a server that takes no tools, or `auto`: by the model's name, and
+        /// text once the server refuses them.
+        tool_calls: ToolCallChoice = "\"auto\"",
+        /// How files are changed: `replace`, `patch`, or `auto` by the model's name.
+        edit_format: EditFormatChoice = "\"auto\"",
+        /// Sent only when set, to models that take one.
+        temperature: Option<f64> = "",
+        /// Such as `low` or `high`; sent only when set.
+        reasoning_effort: Option<String> = "",
+        /// How earlier reasoning is sent back: `never`, `reasoning_content`, `reasoning`,
+        /// `think_tags`, or `auto` by the model's name.
+        replay_reasoning: ReplayChoice = "\"auto\"",
         /// Longest time of one call, in seconds.
         timeout_seconds: Duration = "600",
         /// Longest silence within a stream, in seconds.
@@ -97,6 +111,15 @@ section! {
         input_usd_per_million: Option<f64> = "",
         /// Price of a million output tokens in US dollars.
         output_usd_per_million: Option<f64> = "",
+        /// Prices by patterns of model names, in US dollars for a million tokens: input, output
+        /// and, if cached input has its own, that. Such as `{ "gpt-5*" = [1.25, 10.0, 0.125] }`.
+        prices: PriceTable = "{}",
+        /// Model that answers while the first does not; without it, the same name.
+        fallback_name: Option<String> = "",
+        /// Address of the server of the fallback; without it, the same server and key.
+        fallback_base_url: Option<String> = "",
+        /// Key for `fallback_base_url`.
+        fallback_api_key: Option<Secret> = "",
         /// File with the stub's script; without it, the stub looks for a built-in script by repository.
         stub_script: Option<PathBuf> = "",
     }
@@ -227,6 +250,46 @@ value::choice! {
 }
 
 value::choice! {
+    /// How tools are offered to a model.
+    pub enum ToolCallChoice {
+        /// By the model's name, and as the server turns out to take them.
+        Auto = "auto",
+        /// As tools of the API.
+        Native = "native",
+        /// In the text.
+        Text = "text",
+    }
+}
+
+value::choice! {
+    /// How a model is told to change files.
+    pub enum EditFormatChoice {
+        /// By the model's name.
+        Auto = "auto",
+        /// Pieces of text and what replaces them.
+        Replace = "replace",
+        /// Patches.
+        Patch = "patch",
+    }
+}
+
+value::choice! {
+    /// How the reasoning of earlier replies is sent back.
+    pub enum ReplayChoice {
+        /// By the model's name.
+        Auto = "auto",
+        /// Not at all.
+        Never = "never",
+        /// In the field `reasoning_content`.
+        ReasoningContent = "reasoning_content",
+        /// In the field `reasoning`.
+        Reasoning = "reasoning",
+        /// Before the content, between `<think>` tags.
+        ThinkTags = "think_tags",
+    }
+}
+
+value::choice! {
     /// Which sandbox runs commands.
     pub enum SandboxBackend {
         /// Namespaces on this machine.
@@ -334,6 +397,7 @@ impl Config {
             &github.webhook_secret,
             &github.webhook_secret_previous,
             &self.model.api_key,
+            &self.model.fallback_api_key,
             &self.web.github_token,
         ]
         .into_iter()
@@ -401,6 +465,7 @@ impl Config {
         if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
             problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
         }
+        self.model.check(problems);
         if !self.github.command.starts_with('/')
             || self.github.command.len() < 2
             || self.github.command.contains(char::is_whitespace)
@@ -441,6 +506,30 @@ impl Config {
         }
     }
 }
+
+impl ModelConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        if self.context_window.is_some_and(|window| window < MIN_CONTEXT_WINDOW) {
+            problems.push(format!(
+                "model.context_window: at least {MIN_CONTEXT_WINDOW} tokens, or the tools alone do not fit"
+            ));
+        }
+        if self.max_output_tokens == 0 {
+            problems.push("model.max_output_tokens: at least 1".to_owned());
+        }
+        if self.temperature.is_some_and(|degree| !(0.0..=2.0).contains(&degree)) {
+            problems.push("model.temperature: a number from 0 to 2".to_owned());
+        }
+        if self.fallback_api_key.is_some() && self.fallback_base_url.is_none() {
+            problems.push(
+                "model.fallback_api_key: is for the server of model.fallback_base_url, which is not set".to_owned(),
+            );
+        }
+    }
+}
+
+/// Rules, tools and a short task take about as much.
+const MIN_CONTEXT_WINDOW: u64 = 4_096;
 
 /// Shorter webhook secrets can be guessed.
 const MIN_WEBHOOK_SECRET: usize = 16;

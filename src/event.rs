@@ -208,6 +208,9 @@ pub enum RunEvent {
     ModelReplied {
         /// Turn, from 1.
         turn: u32,
+        /// Which model; with a fallback, not always the same.
+        #[serde(default)]
+        model: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.

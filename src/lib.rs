@@ -53,6 +53,7 @@
 // words
 pub mod clock;
 pub mod ids;
+pub mod language;
 pub mod secret;
 pub mod text;
 // nouns

@@ -13,16 +13,20 @@ use crate::model::{ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod alias;
+mod apply_patch;
 mod arguments;
+mod ast_grep;
 mod edit;
 mod edit_file;
 mod finish;
 mod glob;
 mod grep;
 mod list_directory;
+mod patch;
 mod plan;
 mod read_file;
 mod run_command;
+mod search_code;
 mod web;
 mod write_file;
 
@@ -119,13 +123,16 @@ pub struct Toolbox {
 impl Toolbox {
     /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 9] = [
+        let tools: [Box<dyn Tool>; 12] = [
             Box::new(list_directory::ListDirectory),
             Box::new(read_file::ReadFile),
             Box::new(write_file::WriteFile),
             Box::new(edit_file::EditFile),
+            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
+            Box::new(ast_grep::AstGrep),
+            Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
             Box::new(plan::Plan),
             Box::new(finish::FinishTool),
@@ -255,6 +262,36 @@ async fn read_bytes(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Re
         }),
         _ => Err(unexpected("a file")),
     }
+}
+
+/// As [`read_bytes`]; a file that is not there is answered with those of the same name.
+async fn read_existing(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Result<ReadBytes, ToolError> {
+    match read_bytes(context, path, max_bytes).await {
+        Err(ToolError::ForModel(problem)) => Err(ToolError::ForModel(with_namesakes(context, path, problem).await?)),
+        read => read,
+    }
+}
+
+/// A path that does not exist, with files of the same name that do.
+async fn with_namesakes(context: &ToolContext<'_>, path: &str, problem: String) -> Result<String, ToolError> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if !problem.ends_with("does not exist") || name.is_empty() {
+        return Ok(problem);
+    }
+    let request = FileRequest::Glob {
+        pattern: format!("**/{}", globset::escape(name)),
+        max_entries: 3,
+    };
+    let found = match context.sandbox.files(&request).await? {
+        FileReply::Entries { entries, .. } => entries,
+        _ => Vec::new(),
+    };
+    let names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    Ok(match names.as_slice() {
+        [] => problem,
+        [one] => format!("{problem}; {one} does"),
+        several => format!("{problem}; {} do", several.join(", ")),
+    })
 }
 
 async fn write_bytes(

@@ -147,6 +147,7 @@ impl Progress<'_> {
         self.meter.charge(reply);
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -160,12 +161,18 @@ impl Progress<'_> {
             took_ms: millis(asked_at),
         };
         self.task.recorder.record(event).await?;
+        for text in &reply.notes {
+            self.task
+                .recorder
+                .record(RunEvent::Noted { text: text.clone() })
+                .await?;
+        }
         self.note(Entry::Replied {
             message: Arc::new(self.kept(reply)),
             finish: reply.finish,
             usage: reply.usage,
             cost_usd: reply.cost_usd,
-            model: self.task.model.name().to_owned(),
+            model: reply.model.clone(),
             request_sha256,
             took_ms: millis(asked_at),
         });

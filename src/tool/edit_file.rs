@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_bytes, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative, write_bytes};
 use crate::model::ToolSpec;
 use crate::permission::key;
 use crate::text;
@@ -67,7 +67,7 @@ impl Tool for EditFile {
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let edit: Arguments = arguments::fit("edit_file", arguments)?;
         let path = relative(&edit.path);
-        let file = read_bytes(context, &path, MAX_FILE_BYTES).await?;
+        let file = read_existing(context, &path, MAX_FILE_BYTES).await?;
         if file.bytes > MAX_FILE_BYTES {
             return Err(ToolError::ForModel(format!(
                 "{path} is {} long; change files over {} with a command",

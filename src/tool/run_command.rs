@@ -86,13 +86,26 @@ fn render(output: &ExecOutput) -> String {
         Exit::Cancelled => "killed: the run was stopped".to_owned(),
     };
     let took = text::duration_in_words(output.took);
+    let cut = if output.output_bytes > MAX_OUTPUT_BYTES as u64 {
+        cut_note(output.output_bytes)
+    } else {
+        String::new()
+    };
     let shown = text::cap_middle(&text::reveal(&output.output), MAX_OUTPUT_BYTES);
     // Blank lines at the ends go, the indentation of the first line stays.
     let shown = match shown.trim_end().trim_start_matches('\n') {
         "" => "[no output]",
         shown => shown,
     };
-    format!("[{how}, {took}]\n{shown}")
+    format!("[{how}, {took}{cut}]\n{shown}")
+}
+
+/// How to see what is left out of an output.
+pub(super) fn cut_note(bytes: u64) -> String {
+    format!(
+        "; {} of output, the middle is left out: add `> /tmp/out.txt 2>&1` and look with grep or `sed -n`",
+        text::bytes_in_words(bytes)
+    )
 }
 
 #[cfg(test)]
@@ -136,5 +149,9 @@ mod tests {
         };
         let shown = render(&output);
         assert!(shown.len() < MAX_OUTPUT_BYTES + 200 && shown.contains("HEAD") && shown.ends_with("TAIL"));
+        assert!(
+            shown.contains("39.1 MiB of output") && shown.contains("/tmp/out.txt"),
+            "{shown}"
+        );
     }
 }

@@ -20,4 +20,5 @@ mod service;
 mod store;
 mod story;
 mod tidy;
+mod tool;
 mod workspace;
