@@ -18,6 +18,7 @@ mod replay;
 mod run;
 mod terminal;
 mod trust;
+mod web;
 
 /// A user's home, working folder and temporary files.
 pub(super) struct User {
