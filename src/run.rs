@@ -267,7 +267,7 @@ impl Desk<'_> {
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &Toolbox::standard(),
+            tools: &Toolbox::for_model(&self.ports.model.profile()),
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
             permission: &self.ports.permission,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key, read_existing, relative, write_bytes};
 use crate::model::ToolSpec;
 use crate::text;
 
@@ -54,6 +54,10 @@ impl Tool for EditFile {
                 .to_owned(),
             parameters: arguments::schema::<Arguments>(),
         }
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        key::file("edit_file", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

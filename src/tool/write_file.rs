@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, read_bytes, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, key, read_bytes, relative, write_bytes};
 use crate::model::ToolSpec;
 use crate::text;
 
@@ -39,6 +39,10 @@ impl Tool for WriteFile {
 
     fn may_repeat(&self) -> bool {
         true
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        key::file("write_file", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
