@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
 use crate::clock::Clock;
 use crate::config::{BudgetConfig, SandboxConfig};
+use crate::conversation::MAIN;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -24,7 +25,7 @@ use crate::repo_config::RepoConfig;
 use crate::sandbox::{self, Sandbox};
 use crate::secret::Redactor;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod gather;
@@ -36,8 +37,8 @@ pub use verify::Verdict;
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
 
-/// Checkpoint with the conversation, written by the agent after each turn.
-pub const CONVERSATION: &str = "conversation";
+pub use crate::agent::CONVERSATION;
+
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
 
@@ -58,6 +59,8 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// The web, for runs that may reach it.
+    pub web: Option<Arc<Web>>,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -69,6 +72,8 @@ pub struct Ports {
 pub struct Work {
     /// What the agent is asked.
     pub brief: Brief,
+    /// Random for each run: what delimits text of strangers.
+    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -156,6 +161,7 @@ pub async fn work(
         sandbox: &sandbox,
         recorder,
         cancel,
+        permission: ports.permission.for_run(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -170,15 +176,14 @@ struct Desk<'a> {
     sandbox: &'a Arc<dyn Sandbox>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
+    /// The rules with what people approve in this run.
+    permission: Policy,
 }
 
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier
-            .conversation
-            .as_ref()
-            .is_some_and(|earlier| !earlier.messages.is_empty());
+        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let known = work
             .brief
             .checks
@@ -264,13 +269,15 @@ impl Desk<'_> {
     /// it back to work.
     async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
         let task = agent::Task {
+            name: MAIN,
+            fence: &work.fence,
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &Toolbox::for_model(&self.ports.model.profile()),
+            tools: &self.tools(),
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
-            permission: &self.ports.permission,
+            permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
             cancel: self.cancel,
@@ -281,6 +288,12 @@ impl Desk<'_> {
             self.keep(SOLUTION, &Some(&solution)).await?;
         }
         Ok(solution)
+    }
+
+    /// What the agent works with.
+    fn tools(&self) -> Toolbox {
+        let of_the_web = self.ports.web.iter().flat_map(Web::tools);
+        of_the_web.fold(Toolbox::for_model(&self.ports.model.profile()), Toolbox::with)
     }
 
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {

@@ -34,6 +34,7 @@ mod cancel;
 mod checkpoints;
 mod claims;
 mod connect;
+mod conversation;
 mod deliveries;
 mod doorbell;
 mod effects;

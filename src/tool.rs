@@ -24,7 +24,6 @@ mod edit_file;
 mod finish;
 mod glob;
 mod grep;
-mod key;
 mod list_directory;
 mod patch;
 mod plan;
@@ -32,7 +31,10 @@ mod read_file;
 mod run_command;
 mod run_tests;
 mod search_code;
+mod web;
 mod write_file;
+
+pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
@@ -186,6 +188,17 @@ impl Toolbox {
         match self.tools.iter().find(|(spec, _)| spec.name == name) {
             Some((_, tool)) => tool.permission_key(&arguments),
             None => name,
+        }
+    }
+
+    /// The call as it will run, for people: the tool's own name and its arguments as JSON.
+    pub fn as_it_runs(&self, call: &ToolCall) -> String {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => {
+                let (name, arguments) = alias::resolve(&call.name, arguments);
+                format!("{name} {arguments}")
+            }
+            Err(_) => format!("{} {}", call.name, call.arguments),
         }
     }
 
@@ -376,42 +389,58 @@ mod tests {
     }
 
     #[test]
-    fn permission_keys_name_the_tool_and_what_it_is_about() {
-        let tools = Toolbox::standard();
-        for (name, arguments, expected) in [
-            ("bash", r#"{"command": "git status"}"#, "run_command:git"),
-            (
-                "bash",
-                r#"{"command": "git status && rm x"}"#,
-                "run_command:git status && rm x",
-            ),
-            ("shell", r#"{"command": ["bash", "-lc", "ls"]}"#, "run_command:ls"),
-            ("start_command", r#"{"command": "npm test"}"#, "start_command:npm"),
-            (
-                "write_file",
-                r#"{"path": "./src/a", "content": ""}"#,
-                "write_file:src/a",
-            ),
-            (
-                "str_replace_editor",
-                r#"{"command": "str_replace", "path": "b", "old_str": "x"}"#,
-                "edit_file:b",
-            ),
-            (
-                "apply_patch",
-                r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
-                "apply_patch:a,b",
-            ),
-            ("read_file", r#"{"path": "a"}"#, "read_file"),
-            ("nothing", "{}", "nothing"),
-        ] {
-            let call = ToolCall {
-                id: String::new(),
-                name: name.to_owned(),
-                arguments: arguments.to_owned(),
-            };
-            assert_eq!(tools.permission_key(&call), expected);
+    fn rules_of_permission_can_name_every_tool() {
+        for spec in Toolbox::standard().specs() {
+            assert!(
+                crate::permission::is_known_tool(&spec.name),
+                "{} is missing in the table of permission/rule.rs",
+                spec.name
+            );
         }
+    }
+
+    #[track_caller]
+    fn check_key(name: &str, arguments: &str, key: &str) {
+        let call = ToolCall {
+            id: String::new(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        assert_eq!(Toolbox::standard().permission_key(&call), key);
+    }
+
+    #[test]
+    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
+        check_key(
+            "run_command",
+            r#"{"command": "/usr/bin/git  status"}"#,
+            "run_command:git status",
+        );
+        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
+        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
+        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
+        check_key(
+            "write_file",
+            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
+            "write_file:src/a.rs",
+        );
+        check_key(
+            "edit",
+            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
+            "edit_file:a",
+        );
+        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
+        check_key("list_directory", "{}", "list_directory:.");
+        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
+        check_key("run_command", "{", "run_command");
+        check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");
+        check_key(
+            "patch",
+            r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
+            "apply_patch:a\nb",
+        );
+        check_key("apply_patch", r#"{"patch": "x"}"#, "apply_patch");
+        check_key("nonsense", "{}", "nonsense");
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Meter {
     /// Counts a reply.
     pub(super) fn charge(&mut self, reply: &ChatReply) {
         self.turns += 1;
+        self.charge_beside(reply);
+    }
+
+    /// Counts a reply that is no turn of the conversation.
+    pub(super) fn charge_beside(&mut self, reply: &ChatReply) {
         self.tokens = self
             .tokens
             .saturating_add(reply.usage.input_tokens)
@@ -142,6 +147,8 @@ mod tests {
 
     fn reply(tokens: u64, cost_usd: Option<f64>) -> ChatReply {
         ChatReply {
+            model: String::new(),
+            notes: Vec::new(),
             content: String::new(),
             reasoning: String::new(),
             tool_calls: Vec::new(),
@@ -213,10 +220,10 @@ mod tests {
     fn earlier_attempts_count() {
         let earlier = Checkpoint {
             turn: 9,
-            messages: Vec::new(),
             tokens: 10,
             cost_usd: 0.2,
             spent_ms: 3_600_000,
+            ..Checkpoint::NEW
         };
         let meter = Meter::new(BUDGET, Some(&earlier));
         assert_eq!((meter.turns_left(), meter.time_left()), (1, Duration::ZERO));

@@ -2,17 +2,20 @@
 //! by the loop in `agent`. Never runs a call whose arguments are not whole, and never leaves a
 //! call without its one output.
 
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
 
-use super::budget::Meter;
-use super::watch::{Repeat, Watch};
-use super::{context, gate, prompt};
-use crate::agent::{Checkpoint, Solution, SolveError, Stop, Task};
+use tokio::time::Instant;
+
+use super::history::INTERRUPTED;
+use super::progress::Progress;
+use super::watch::Repeat;
+use super::{gate, prompt};
+use crate::agent::{SolveError, Stop};
+use crate::conversation::Entry;
 use crate::event::RunEvent;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
+use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Purpose, Role, ToolCall};
 use crate::sandbox::SandboxError;
-use crate::secret::random_hex;
+use crate::secret::REDACTED;
 use crate::text;
 use crate::tool::{ToolContext, ToolError, ToolOutput};
 
@@ -22,27 +25,17 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
-/// Most bytes of the model's last words in a solution.
-const MAX_LAST_WORDS_BYTES: usize = 4 * 1024;
-
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
 
 /// With as many replies left, the model is told to come to an end.
 const WIND_DOWN_TURNS: u32 = 3;
 
-/// How far the work has got.
-pub(super) struct Progress<'a> {
-    task: &'a Task<'a>,
-    /// Cancelled when the run is stopped or its time is over.
-    stop: &'a CancellationToken,
-    messages: Vec<Message>,
-    /// Calls of the last reply of an earlier attempt that have no output yet.
-    unanswered: Vec<ToolCall>,
-    meter: Meter,
-    watch: Watch,
-    specs: Vec<ToolSpec>,
-}
+/// Most bytes that are kept of what one reply says, and of what it thinks.
+const MAX_SAID_BYTES: usize = 256 * 1024;
+
+/// Most bytes that are kept of one call's arguments: longer ones are refused anyway.
+const MAX_ARGUMENT_BYTES: usize = 1024 * 1024 + 1;
 
 /// What asking the model came to.
 pub(super) enum Asked {
@@ -52,36 +45,16 @@ pub(super) enum Asked {
     Ended(Stop),
 }
 
-impl<'a> Progress<'a> {
-    /// Begins a conversation, or takes up the one of an earlier attempt.
-    pub(super) async fn begin(
-        task: &'a Task<'a>,
-        meter: Meter,
-        stop: &'a CancellationToken,
-    ) -> Result<Self, SolveError> {
-        let mut progress = Self {
-            task,
-            stop,
-            messages: Vec::new(),
-            unanswered: Vec::new(),
-            meter,
-            watch: Watch::default(),
-            specs: task.tools.specs(),
-        };
-        match &task.resume {
-            Some(earlier) if !earlier.messages.is_empty() => progress.take_up(earlier),
-            _ => progress.open().await?,
+impl Progress<'_> {
+    /// Begins a conversation with the rules and the brief.
+    pub(super) async fn open(&mut self) -> Result<(), SolveError> {
+        if self.history.length() > 0 {
+            self.note(Entry::Restarted);
         }
-        Ok(progress)
-    }
-
-    async fn open(&mut self) -> Result<(), SolveError> {
-        let prompt = prompt::render(self.task.brief, &random_hex::<16>());
+        let prompt = prompt::render(self.task.brief, self.task.fence);
+        self.say(Message::system(prompt.system));
         let redactor = self.task.recorder.redactor();
-        self.messages = vec![
-            Message::system(prompt.system),
-            Message::user(redactor.redact(&prompt.brief)),
-        ];
+        self.say(Message::user(redactor.redact(&prompt.brief)));
         if prompt.had_hidden_text {
             let text =
                 "The request holds text that a web page does not show. The model sees where it is, marked as such."
@@ -96,14 +69,6 @@ impl<'a> Progress<'a> {
             self.task.recorder.record(RunEvent::Noted { text }).await?;
         }
         Ok(())
-    }
-
-    fn take_up(&mut self, earlier: &Checkpoint) {
-        (self.messages, self.unanswered) = context::mend(earlier.messages.clone());
-        let last = self.messages.last().map(|message| message.role);
-        if last == Some(Role::Assistant) && self.unanswered.is_empty() {
-            self.remark("The run was interrupted here and goes on now.");
-        }
     }
 
     /// Why the work has to end before another reply.
@@ -129,61 +94,60 @@ impl<'a> Progress<'a> {
         Ok(())
     }
 
-    /// Asks for a reply. A conversation that does not fit is made shorter once.
+    /// Asks for a reply. A conversation that does not fit is made shorter, before the model says so
+    /// where that can be known, otherwise once after it did.
     pub(super) async fn ask(&mut self) -> Result<Asked, SolveError> {
+        self.make_room().await?;
+        if let Some(stop) = self.must_stop() {
+            return Ok(Asked::Ended(stop));
+        }
         let mut shortened = false;
         loop {
-            let request = ChatRequest {
-                messages: self.messages.clone(),
-                tools: self.specs.clone(),
-                max_output_tokens: self.task.model.profile().max_output_tokens,
-                repo: Some(self.task.brief.repo.clone()),
-                turn: self.replies(),
-                live: self.task.live.clone(),
-            };
+            let request = self.request();
+            let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
             match self.task.model.complete(&request, self.stop).await {
                 Ok(reply) => {
-                    self.take(&reply, asked_at).await?;
+                    self.take(&reply, request_sha256, asked_at).await?;
                     return Ok(Asked::Replied(reply));
                 }
                 Err(ModelError::Cancelled) => {
                     return Ok(Asked::Ended(self.must_stop().unwrap_or(Stop::Cancelled)));
                 }
-                Err(ModelError::ContextOverflow(why)) => match context::shed(&mut self.messages) {
-                    Some(bytes) if !shortened => {
-                        shortened = true;
-                        let text = format!(
-                            "The conversation did not fit the model: {} of old tool output were dropped.",
-                            text::bytes_in_words(bytes as u64)
-                        );
-                        self.task.recorder.record(RunEvent::Noted { text }).await?;
-                    }
-                    _ => {
+                Err(ModelError::ContextOverflow(why)) => {
+                    if shortened || !self.shorten_after(&why).await? {
                         let words = format!("the conversation does not fit the model's context window: {why}");
                         return Ok(Asked::Ended(Stop::Stuck(words)));
                     }
-                },
+                    shortened = true;
+                    if let Some(stop) = self.must_stop() {
+                        return Ok(Asked::Ended(stop));
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Replies so far in this conversation.
-    fn replies(&self) -> u32 {
-        let replies = self
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant)
-            .count();
-        u32::try_from(replies).unwrap_or(u32::MAX)
+    fn request(&self) -> ChatRequest {
+        ChatRequest {
+            agent: self.task.name.to_owned(),
+            purpose: Purpose::Turn,
+            messages: self.history.messages(),
+            tools: self.specs.clone(),
+            max_output_tokens: self.task.model.profile().max_output_tokens,
+            repo: Some(self.task.brief.repo.clone()),
+            turn: self.history.replies(),
+            live: self.task.live.clone(),
+        }
     }
 
     /// Counts, records and keeps a reply, before anything is done with it.
-    async fn take(&mut self, reply: &ChatReply, asked_at: Instant) -> Result<(), SolveError> {
+    async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -197,15 +161,39 @@ impl<'a> Progress<'a> {
             took_ms: millis(asked_at),
         };
         self.task.recorder.record(event).await?;
+        for text in &reply.notes {
+            self.task
+                .recorder
+                .record(RunEvent::Noted { text: text.clone() })
+                .await?;
+        }
+        self.note(Entry::Replied {
+            message: Arc::new(self.kept(reply)),
+            finish: reply.finish,
+            usage: reply.usage,
+            cost_usd: reply.cost_usd,
+            model: reply.model.clone(),
+            request_sha256,
+            took_ms: millis(asked_at),
+        });
+        self.store().await
+    }
+
+    /// A reply as it stands in the conversation.
+    fn kept(&self, reply: &ChatReply) -> Message {
         let redactor = self.task.recorder.redactor();
-        let mut message = Message {
-            content: redactor.redact(&reply.content),
-            reasoning: redactor.redact(&reply.reasoning),
-            ..Message::from(reply)
-        };
-        message.tool_calls.truncate(MAX_CALLS);
-        self.messages.push(message);
-        self.checkpoint().await
+        let clean = |text: &str, max_bytes: usize| redactor.redact(&text::cap_middle(text, max_bytes));
+        let calls = reply.tool_calls.iter().take(MAX_CALLS).map(|call| ToolCall {
+            arguments: clean(&call.arguments, MAX_ARGUMENT_BYTES),
+            ..call.clone()
+        });
+        Message {
+            role: Role::Assistant,
+            content: clean(&reply.content, MAX_SAID_BYTES),
+            reasoning: clean(&reply.reasoning, MAX_SAID_BYTES),
+            tool_calls: calls.collect(),
+            tool_call_id: None,
+        }
     }
 
     /// A reply without a call: the model is asked to make one, but not for ever.
@@ -243,31 +231,23 @@ impl<'a> Progress<'a> {
     /// Runs what an interruption left of the last reply, so that the model need not be asked for
     /// it again. Only the first of these calls can have begun.
     pub(super) async fn run_unanswered(&mut self) -> Result<Option<Stop>, SolveError> {
-        let calls = std::mem::take(&mut self.unanswered);
+        let calls = self.history.unanswered();
         if calls.is_empty() {
             return Ok(None);
         }
-        let end = self.run_each(&calls, true).await?;
-        if !matches!(end, Some(Stop::Finished(_))) {
-            self.checkpoint().await?;
-        }
-        Ok(end)
+        self.run_each(&calls, true).await
     }
 
     async fn run_each(&mut self, calls: &[ToolCall], interrupted: bool) -> Result<Option<Stop>, SolveError> {
         let mut end: Option<Stop> = None;
         let (mut right, mut failed) = (0, 0);
         for (at, call) in calls.iter().take(MAX_CALLS).enumerate() {
-            if at > 0 {
-                // What the call before did is in the workspace; its output must not get lost.
-                self.checkpoint().await?;
-            }
             let called_at = Instant::now();
             let ran = match &end {
                 Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
-                None if interrupted && at == 0 && !self.task.tools.may_repeat(call) => Ran {
+                None if interrupted && !self.may_run_late(call, at) => Ran {
                     ok: false,
-                    ..Ran::well(context::INTERRUPTED.to_owned())
+                    ..Ran::well(INTERRUPTED.to_owned())
                 },
                 None => self.run_call(call, failed).await?,
             };
@@ -275,8 +255,20 @@ impl<'a> Progress<'a> {
             failed += usize::from(!ran.ok);
             end = end.or(ran.end);
             self.push_output(call, ran.output, ran.ok, called_at).await?;
+            // What the call did is in the workspace; its output must not get lost. But in a
+            // conversation in which `finish` is answered one could only go on: whoever resumes
+            // shall find how it ended, or the call of `finish` still without an answer.
+            if !matches!(end, Some(Stop::Finished(_))) {
+                self.store().await?;
+            }
         }
         Ok(end.or(self.watch.see_turn(right).map(Stop::Stuck)))
+    }
+
+    /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
+    /// a secret may have been taken out of the arguments when they were stored.
+    fn may_run_late(&self, call: &ToolCall, at: usize) -> bool {
+        !call.arguments.contains(REDACTED) && (at > 0 || self.task.tools.may_repeat(call))
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {
@@ -288,7 +280,7 @@ impl<'a> Progress<'a> {
                 ..Ran::skipped("not run: the same call was made twice just before".to_owned())
             });
         }
-        if let Some(refused) = gate::permit(self.task, call).await {
+        if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
         let context = ToolContext {
@@ -347,56 +339,9 @@ impl<'a> Progress<'a> {
             ok,
             took_ms: millis(called_at),
         };
-        self.messages.push(Message::tool(call.id.clone(), shown));
+        self.say(Message::tool(call.id.clone(), shown));
         self.task.recorder.record(event).await?;
         Ok(())
-    }
-
-    /// Stores everything that is needed to go on elsewhere.
-    pub(super) async fn checkpoint(&self) -> Result<(), SolveError> {
-        let body = serde_json::to_vec(&self.conversation())
-            .map_err(|error| crate::store::StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
-        let turn = i64::from(self.meter.turns);
-        Ok(self.task.recorder.checkpoint("conversation", turn, &body).await?)
-    }
-
-    fn conversation(&self) -> Checkpoint {
-        Checkpoint {
-            turn: self.meter.turns,
-            messages: self.messages.clone(),
-            tokens: self.meter.tokens,
-            cost_usd: self.meter.cost_usd,
-            spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// What is handed over at the end.
-    pub(super) fn solution(&self, stop: Stop) -> Solution {
-        let mut said = self
-            .messages
-            .iter()
-            .rev()
-            .filter(|message| message.role == Role::Assistant);
-        let last_words = said
-            .find(|message| !message.content.is_empty())
-            .map_or("", |message| &message.content);
-        Solution {
-            stop,
-            last_words: text::reveal(&text::cap_middle(last_words, MAX_LAST_WORDS_BYTES)),
-            conversation: self.conversation(),
-        }
-    }
-
-    /// Says something to the model. Behind other words of ours it is added to them, since some
-    /// chat templates want user and assistant to take turns.
-    fn remark(&mut self, words: &str) {
-        match self.messages.last_mut() {
-            Some(last) if last.role == Role::User => {
-                last.content.push_str("\n\n");
-                last.content.push_str(words);
-            }
-            _ => self.messages.push(Message::user(words)),
-        }
     }
 }
 
@@ -444,6 +389,6 @@ impl From<gate::Gated> for Ran {
     }
 }
 
-fn millis(since: Instant) -> u64 {
+pub(super) fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -15,7 +15,7 @@
 //!
 //! The first case fits whose `repo` (matched without case) and `contains` (searched without case
 //! in the first user message) both fit; a condition left out always does. Which turn is played
-//! follows from the conversation alone, as the number of replies in it, so that a run goes on in
+//! follows from the request's count of replies in the whole conversation, so that a run goes on in
 //! another process where it was. A case without calls in a turn simply talks.
 
 use std::path::Path;
@@ -30,11 +30,14 @@ use super::pricing::{self, Price};
 use super::profile;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
 use crate::text;
 
 /// Largest script file.
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The stub's name.
+const NAME: &str = "stub (scripted, no model)";
 
 /// What stands before everything the stub says.
 const MARK: &str = "(scripted)";
@@ -135,7 +138,7 @@ impl Stub {
         };
         Ok(Self {
             scripts,
-            profile: profile::of(config),
+            profile: profile::of(config, &config.name).profile,
         })
     }
 
@@ -144,11 +147,10 @@ impl Stub {
         let case = cases
             .find(|case| case.when.fits(request))
             .ok_or_else(|| no_script(request))?;
-        let said = request
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant);
-        let turn = said.count();
+        if request.purpose == Purpose::Summary {
+            return Err(ModelError::NoScript("a script summarises nothing".to_owned()));
+        }
+        let turn = request.turn as usize;
         let scripted = case.turns.get(turn).ok_or_else(|| {
             ModelError::NoScript(format!(
                 "the stub's script has {} turns and the conversation asks for another one; let its last turn call `finish`",
@@ -167,6 +169,8 @@ impl Stub {
             })
             .collect();
         let mut reply = ChatReply {
+            model: NAME.to_owned(),
+            notes: Vec::new(),
             content: format!("{MARK} {}", scripted.say).trim_end().to_owned(),
             reasoning: String::new(),
             finish: if tool_calls.is_empty() {
@@ -183,7 +187,7 @@ impl Stub {
             output_tokens: pricing::count_reply(&reply),
             reported: false,
         };
-        reply.cost_usd = Price::FREE.cost(&reply.usage);
+        reply.cost_usd = Price::FREE.cost(&reply.usage, 0);
         Ok(reply)
     }
 }
@@ -216,7 +220,7 @@ fn no_script(request: &ChatRequest) -> ModelError {
 #[async_trait]
 impl Model for Stub {
     fn name(&self) -> &str {
-        "stub (scripted, no model)"
+        NAME
     }
 
     async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError> {
@@ -238,7 +242,7 @@ impl Model for Stub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Live, Message};
+    use crate::model::Message;
 
     fn stub() -> Stub {
         let script = r#"{"cases": [
@@ -250,31 +254,22 @@ mod tests {
         ]}"#;
         Stub {
             scripts: vec![serde_json::from_str(script).unwrap()],
-            profile: profile::of(&ModelConfig::default()),
+            profile: profile::of(&ModelConfig::default(), "stub").profile,
         }
     }
 
-    fn request(repo: &str, replies: usize) -> ChatRequest {
-        let mut messages = vec![Message::system("s"), Message::user("It crashes")];
-        for _ in 0..replies {
-            messages.push(Message {
-                role: Role::Assistant,
-                ..Message::user("said")
-            });
-            messages.push(Message::user("crash, no script looks here"));
-        }
+    fn request(repo: &str, replies: u32) -> ChatRequest {
+        // Replies that a long conversation does not show any more count all the same.
+        let messages = ["It crashes", "crash, no script looks here"].map(Message::user);
         ChatRequest {
-            messages,
-            tools: Vec::new(),
-            max_output_tokens: 100,
             repo: Some(repo.parse().unwrap()),
-            turn: 0,
-            live: Live::default(),
+            turn: replies,
+            ..ChatRequest::new([vec![Message::system("s")], messages.into()].concat())
         }
     }
 
     #[test]
-    fn the_turn_follows_from_the_conversation() {
+    fn the_turn_follows_from_the_count_of_replies() {
         let first = stub().reply(&request("octo/one", 0)).unwrap();
         assert_eq!(first.content, format!("{MARK} first"));
         assert_eq!(first.tool_calls[0].arguments, r#"{"steps":["a"]}"#);
@@ -290,7 +285,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_missing(repo: &str, replies: usize, words: &str) {
+    fn check_missing(repo: &str, replies: u32, words: &str) {
         let problem = stub().reply(&request(repo, replies)).unwrap_err().to_string();
         assert!(problem.contains(words), "{problem}");
     }

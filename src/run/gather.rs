@@ -128,6 +128,7 @@ pub async fn gather(
     Ok(Gathered {
         work: Work {
             brief,
+            fence: crate::secret::random_hex::<16>(),
             mirror: mirror.clone(),
             remote: remote.clone(),
             base,

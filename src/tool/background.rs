@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::run_command::{cut_note, exec_of, words_of};
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::sandbox::{BackgroundOutput, Part, Started};
 use crate::text;
 
@@ -81,7 +82,10 @@ impl Tool for StartCommand {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        key::command("start_command", arguments)
+        match arguments::fit::<Start>("start_command", arguments.clone()) {
+            Ok(wanted) => key::of_command("start_command", &wanted.command.replace("\r\n", "\n")),
+            Err(_) => "start_command".to_owned(),
+        }
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key, read_existing, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative, write_bytes};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::text;
 
 /// Larger files are generated, not written, and are changed by a command.
@@ -57,7 +58,10 @@ impl Tool for EditFile {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        key::file("edit_file", arguments)
+        match arguments::fit::<Arguments>("edit_file", arguments.clone()) {
+            Ok(wanted) => key::of_paths("edit_file", [relative(&wanted.path).as_str()]),
+            Err(_) => "edit_file".to_owned(),
+        }
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -1,14 +1,18 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod compaction;
 mod limits;
+mod permission;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, People, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
+use forgehand::conversation::MAIN;
 use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
@@ -28,6 +32,8 @@ const BUDGET: Budget = Budget {
     max_time: Duration::from_secs(120),
 };
 
+const FENCE: &str = "00112233445566778899aabbccddeeff";
+
 /// A workspace in its sandbox, and what a run in it leaves.
 struct Bench {
     folder: tempfile::TempDir,
@@ -36,6 +42,9 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -71,6 +80,9 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             resume: None,
+            tools: Toolbox::standard(),
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
     }
 
@@ -115,14 +127,16 @@ impl Bench {
             notes: Vec::new(),
         };
         solve(Task {
+            name: MAIN,
+            fence: FENCE,
             brief: &brief,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
@@ -279,10 +293,11 @@ async fn l17_an_interrupted_run_goes_on_with_its_calls_answered() {
     };
     bench.resume = Some(Checkpoint {
         turn: 18,
-        messages: vec![Message::system("Rules."), Message::user("Brief."), orphan],
+        unlogged: vec![Message::system("Rules."), Message::user("Brief."), orphan],
         tokens: 10,
         cost_usd: 0.5,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     });
     let (solution, server) = bench
         .run(vec![Reply::call("glob", json!({"pattern": "*"})), finish()])
@@ -321,10 +336,10 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
     };
     let stored = |messages| Checkpoint {
         turn: 3,
-        messages,
+        unlogged: messages,
         tokens: 10,
-        cost_usd: 0.0,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     };
     let brief = || vec![Message::system("Rules."), Message::user("Brief.")];
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
@@ -347,6 +362,7 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
         ..Message::user("")
     };
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
+    bench.recorder = Recorder::in_memory(Clock::System, Redactor::default());
     let (solution, server) = bench.run(vec![]).await;
     check_finished(&solution);
     assert_eq!(server.requests().len(), 0, "the model had finished already");

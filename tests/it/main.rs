@@ -10,6 +10,7 @@ mod git;
 mod github;
 mod model;
 mod model_server;
+mod net;
 mod polling;
 mod process;
 mod publishing;

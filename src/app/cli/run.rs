@@ -22,7 +22,7 @@ use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::Redactor;
+use crate::secret::{Redactor, random_hex};
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
@@ -92,6 +92,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     config.secrets().iter().for_each(|secret| redactor.add(secret));
     let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
+    let ports = ports::for_person(ports, &config, &repo.root)?;
     note!(
         "{} at {}, its last commit; what is not committed is left out",
         repo.root.display(),
@@ -262,13 +263,6 @@ impl Local<'_> {
             return None;
         }
         let (folder, _) = RunFolder::open_existing(&self.place.state_dir, &self.place.job).ok()??;
-        let conversation = Checkpoint {
-            turn: 0,
-            messages: Vec::new(),
-            tokens: 0,
-            cost_usd: 0.0,
-            spent_ms: 0,
-        };
         let base_checks = events.into_iter().filter_map(|event| match event.body {
             RunEvent::Checked { check } if check.side == Side::Base => Some(check),
             _ => None,
@@ -278,9 +272,9 @@ impl Local<'_> {
             solution: Some(Solution {
                 stop,
                 last_words: String::new(),
-                conversation: conversation.clone(),
+                conversation: Checkpoint::NEW,
             }),
-            conversation: Some(conversation),
+            conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
         };
         // A stop has been obeyed already; taking the work in is short.
@@ -315,6 +309,7 @@ impl Local<'_> {
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
+            fence: random_hex::<16>(),
             mirror,
             remote,
             base,
