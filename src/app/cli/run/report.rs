@@ -8,6 +8,7 @@ use super::{ERROR, INTERRUPTED};
 use crate::agent::Stop;
 use crate::event::{CheckRun, Totals};
 use crate::ids::{BranchName, CommitSha};
+use crate::publish::risks_of;
 use crate::run::Finished;
 use crate::text;
 use crate::tool::Finish;
@@ -95,6 +96,7 @@ impl Report<'_> {
             "commit": self.left.as_ref().map(|(_, commit)| commit),
             "files": files,
             "diff": change.map(|change| &change.diff),
+            "noticed": change.map(|change| risks_of(&change.diff)),
             "violations": self.finished.map(|finished| &finished.violations),
             "checks": {"base": verdict.map(|verdict| &verdict.base), "head": verdict.map(|verdict| &verdict.head)},
             "totals": self.totals,
@@ -127,6 +129,10 @@ impl Report<'_> {
             print_checks(&finished.verdict.base, &finished.verdict.head);
         }
         self.print_words();
+        let change = self.finished.and_then(|finished| finished.change.as_ref());
+        for risk in change.map(|change| risks_of(&change.diff)).unwrap_or_default() {
+            say!("\nNoticed in the difference: {risk}");
+        }
         if let Some((branch, _)) = &self.left {
             let base = self.base.short();
             say!("\nThe change is on the branch {branch}. To see it: git diff {base}..{branch}");
