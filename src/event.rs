@@ -211,6 +211,9 @@ pub enum RunEvent {
         /// The child that this is of, within the turn; empty for the agent itself.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         agent: String,
+        /// Which model; with a fallback, not always the same.
+        #[serde(default)]
+        model: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.

@@ -26,7 +26,7 @@ use crate::sandbox::{self, Sandbox};
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod environment;
@@ -67,6 +67,8 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// The web, for runs that may reach it.
+    pub web: Option<Arc<Web>>,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -169,6 +171,7 @@ pub async fn work(
         sandbox: &sandbox,
         recorder,
         cancel,
+        permission: ports.permission.for_run(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -183,6 +186,8 @@ struct Desk<'a> {
     sandbox: &'a Arc<dyn Sandbox>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
+    /// The rules with what people approve in this run.
+    permission: Policy,
 }
 
 impl Desk<'_> {
@@ -277,9 +282,7 @@ impl Desk<'_> {
     /// it back to work.
     async fn solve(&self, work: &Work, resume: Option<Checkpoint>, verdict: &Verdict) -> Result<Solution, JobError> {
         let setting = self.setting(work, verdict).await;
-        let tools = Toolbox::standard()
-            .with_children()
-            .with_skills(&setting.guidance.skills);
+        let tools = self.tools(&setting.guidance.skills);
         let task = agent::Task {
             name: MAIN,
             fence: &work.fence,
@@ -290,7 +293,7 @@ impl Desk<'_> {
             tools: &tools,
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
-            permission: &self.ports.permission,
+            permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
             cancel: self.cancel,
@@ -315,6 +318,13 @@ impl Desk<'_> {
             review_before_finish: config.review_before_finish,
             max_explore_turns: config.max_explore_turns,
         }
+    }
+
+    /// What the agent works with, always in the same order.
+    fn tools(&self, skills: &Shelf) -> Toolbox {
+        let own = Toolbox::standard().with_children().with_skills(skills);
+        let of_the_web = self.ports.web.iter().flat_map(Web::tools);
+        of_the_web.fold(own, Toolbox::with)
     }
 
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {

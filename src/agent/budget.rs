@@ -170,6 +170,8 @@ mod tests {
 
     fn reply(tokens: u64, cost_usd: Option<f64>) -> ChatReply {
         ChatReply {
+            model: String::new(),
+            notes: Vec::new(),
             content: String::new(),
             reasoning: String::new(),
             tool_calls: Vec::new(),

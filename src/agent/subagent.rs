@@ -12,7 +12,7 @@ use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
 use super::{gate, prompt};
-use crate::agent::{Budget, SolveError, Task};
+use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
@@ -109,7 +109,7 @@ pub(super) async fn send(
         recorder: task.recorder,
         budget,
         permission: task.permission,
-        people: task.people,
+        people: &Unattended,
         live: Live::default(),
         cancel: task.cancel,
         resume: None,
@@ -225,6 +225,7 @@ impl Child<'_> {
         let event = RunEvent::ModelReplied {
             turn: self.parents_turn,
             agent: self.task.name.to_owned(),
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: calls.map(|call| call.name.clone()).collect(),
@@ -245,7 +246,7 @@ impl Child<'_> {
             finish: reply.finish,
             usage: reply.usage,
             cost_usd: reply.cost_usd,
-            model: self.task.model.name().to_owned(),
+            model: reply.model.clone(),
             request_sha256,
             took_ms,
         });
@@ -293,9 +294,8 @@ impl Child<'_> {
         call: &ToolCall,
         stop: &CancellationToken,
     ) -> Result<(String, bool, Option<Returned>), SolveError> {
-        if let Some(refused) = gate::permit(self.task, call).await {
-            // A child cannot wait for a person.
-            return Ok((refused.output, refused.ok, refused.end.map(|_| Returned::Stopped)));
+        if let Some(refused) = gate::permit(self.task, call).await? {
+            return Ok((refused.output, refused.ok, None));
         }
         let context = ToolContext {
             sandbox: self.task.sandbox,

@@ -155,6 +155,7 @@ impl Progress<'_> {
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
             agent: String::new(),
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -168,12 +169,18 @@ impl Progress<'_> {
             took_ms: millis(asked_at),
         };
         self.task.recorder.record(event).await?;
+        for text in &reply.notes {
+            self.task
+                .recorder
+                .record(RunEvent::Noted { text: text.clone() })
+                .await?;
+        }
         self.note(Entry::Replied {
             message: Arc::new(self.kept(reply)),
             finish: reply.finish,
             usage: reply.usage,
             cost_usd: reply.cost_usd,
-            model: self.task.model.name().to_owned(),
+            model: reply.model.clone(),
             request_sha256,
             took_ms: millis(asked_at),
         });
@@ -291,7 +298,7 @@ impl Progress<'_> {
                 });
             }
         };
-        if let Some(refused) = gate::permit(self.task, call).await {
+        if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
         let context = ToolContext {

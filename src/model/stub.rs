@@ -42,6 +42,9 @@ const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 /// Name of the agent that leads a run.
 const LEADING: &str = "main";
 
+/// The stub's name.
+const NAME: &str = "stub (scripted, no model)";
+
 /// What stands before everything the stub says.
 const MARK: &str = "(scripted)";
 
@@ -151,7 +154,7 @@ impl Stub {
         };
         Ok(Self {
             scripts,
-            profile: profile::of(config),
+            profile: profile::of(config, &config.name).profile,
         })
     }
 
@@ -189,6 +192,8 @@ impl Stub {
             })
             .collect();
         let mut reply = ChatReply {
+            model: NAME.to_owned(),
+            notes: Vec::new(),
             content: format!("{MARK} {}", scripted.say).trim_end().to_owned(),
             reasoning: String::new(),
             finish: if tool_calls.is_empty() {
@@ -205,7 +210,7 @@ impl Stub {
             output_tokens: pricing::count_reply(&reply),
             reported: false,
         };
-        reply.cost_usd = Price::FREE.cost(&reply.usage);
+        reply.cost_usd = Price::FREE.cost(&reply.usage, 0);
         Ok(reply)
     }
 }
@@ -238,7 +243,7 @@ fn no_script(request: &ChatRequest) -> ModelError {
 #[async_trait]
 impl Model for Stub {
     fn name(&self) -> &str {
-        "stub (scripted, no model)"
+        NAME
     }
 
     async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError> {
@@ -272,7 +277,7 @@ mod tests {
         ]}"#;
         Stub {
             scripts: vec![serde_json::from_str(script).unwrap()],
-            profile: profile::of(&ModelConfig::default()),
+            profile: profile::of(&ModelConfig::default(), "stub").profile,
         }
     }
 

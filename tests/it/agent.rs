@@ -4,12 +4,16 @@ mod children;
 mod compaction;
 mod discipline;
 mod limits;
+mod permission;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Setting, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{
+    Brief, Budget, Checkpoint, People, Setting, Solution, SolveError, Stop, Task, Unattended, solve,
+};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::conversation::MAIN;
@@ -42,8 +46,10 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     setting: Setting,
-    tools: Toolbox,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -79,8 +85,10 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             setting: Setting::default(),
-            tools: Toolbox::standard(),
             resume: None,
+            tools: Toolbox::standard(),
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
     }
 
@@ -146,8 +154,8 @@ impl Bench {
             tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
@@ -236,7 +244,10 @@ async fn a_change_is_made_checked_and_finished() {
     assert!((costs.sum::<f64>() - 5.0 * 0.0003).abs() < 1e-9);
     let first = &server.requests()[0];
     assert!(first.last().contains("⟦hidden html⟧") && first.last().contains("`sh test.sh`"));
-    assert_eq!(first.body["tools"].as_array().map(Vec::len), Some(9));
+    assert_eq!(
+        first.body["tools"].as_array().map(Vec::len),
+        Some(Toolbox::standard().specs().len())
+    );
 }
 
 #[tokio::test]
