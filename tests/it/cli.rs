@@ -15,6 +15,7 @@ mod interrupted;
 mod live;
 mod run;
 mod terminal;
+mod transcript;
 
 /// A user's home, working folder and temporary files.
 pub(super) struct User {

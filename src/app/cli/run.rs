@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -80,11 +80,18 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     };
     let screen = look.map(|look| Screen::start(look, limits, redactor.clone()));
     ports.people = people::find(args.asking(), screen.as_ref(), &stop);
-    let mut recorder = Recorder::in_memory(Clock::System, redactor);
-    if let Some(screen) = screen.clone() {
+    if let Some(screen) = &screen {
         ports.live = screen.live();
-        recorder = recorder.with_listener(Arc::new(move |event: &Event| screen.tell(event)));
     }
+    let log = args.log.as_deref().map(Log::create).transpose()?;
+    let recorder = Recorder::in_memory(Clock::System, redactor).with_listener(Arc::new(move |event: &Event| {
+        if let Some(screen) = &screen {
+            screen.tell(event);
+        }
+        if let Some(log) = &log {
+            log.write(event);
+        }
+    }));
     let scratch = Scratch::make(&config)?;
     let place = Place {
         state_dir: scratch.folder().to_owned(),
@@ -181,6 +188,25 @@ async fn open_repo(git: &Git, folder: &Path) -> anyhow::Result<LocalRepo> {
         // Whoever named the folder can name another one.
         Err(error @ GitError::NotFound(_)) => Err(Usage(format!("--repo {}: {error}", folder.display())).into()),
         other => other.with_context(|| format!("open {}", folder.display())),
+    }
+}
+
+/// The file that the run is written to, a line for each event.
+struct Log(Mutex<std::fs::File>);
+
+impl Log {
+    fn create(file: &Path) -> anyhow::Result<Self> {
+        let created = std::fs::File::create(file).with_context(|| format!("--log: make {}", file.display()))?;
+        Ok(Self(Mutex::new(created)))
+    }
+
+    /// A full disk is no reason to lose the run itself.
+    fn write(&self, event: &Event) {
+        use std::io::Write as _;
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(line) = serde_json::to_string(event) {
+            drop(writeln!(file, "{line}"));
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
     "serve",
     "worker",
     "run",
     "demo",
+    "show",
     "jobs",
     "jobs list",
     "jobs show",

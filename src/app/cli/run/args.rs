@@ -47,6 +47,9 @@ pub(in crate::app::cli) struct Args {
     /// Say yes to whatever the run would ask permission for.
     #[arg(long, short = 'y')]
     yes: bool,
+    /// Write what happens to this file, for `forgehand show`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
