@@ -13,19 +13,27 @@ use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
 
+mod act;
 mod budget;
 mod compact;
+mod discipline;
+mod finish;
 mod frame;
 mod gate;
 mod history;
+mod output_cap;
 mod people;
 mod progress;
 mod prompt;
+mod setting;
+mod subagent;
 mod summary;
 mod turn;
 mod watch;
+mod winddown;
 
 pub use people::{Answer, People, Question, Unattended};
+pub use setting::{Guidance, Setting};
 
 use budget::Meter;
 use progress::Progress;
@@ -162,6 +170,8 @@ pub struct Task<'a> {
     pub fence: &'a str,
     /// What is asked.
     pub brief: &'a Brief,
+    /// What is known of the place.
+    pub setting: &'a Setting,
     /// Where.
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.

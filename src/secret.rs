@@ -147,6 +147,22 @@ impl Redactor {
         clean
     }
 
+    /// How many bytes at the end of a text may be the beginning of a live secret of several words
+    /// or of other letters than ASCII. (Of others, the word as a whole is one or is not.)
+    pub fn begun_secret(&self, text: &str) -> usize {
+        let mut longest = 0;
+        for list in [&self.lasting, &self.passing] {
+            let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let several = live.iter().flatten().map(Secret::expose);
+            for secret in several.filter(|secret| secret.contains(|c: char| c.is_whitespace() || !c.is_ascii())) {
+                let starts = secret.char_indices().skip(1).map(|(at, _)| at);
+                let begun = starts.filter(|at| text.ends_with(&secret[..*at])).max();
+                longest = longest.max(begun.unwrap_or(0));
+            }
+        }
+        longest
+    }
+
     /// Whether the text holds a live secret in any of its forms.
     pub fn finds_live(&self, text: &str) -> bool {
         [&self.lasting, &self.passing].into_iter().any(|list| {

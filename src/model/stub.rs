@@ -14,9 +14,12 @@
 //! ```
 //!
 //! The first case fits whose `repo` (matched without case) and `contains` (searched without case
-//! in the first user message) both fit; a condition left out always does. Which turn is played
-//! follows from the request's count of replies in the whole conversation, so that a run goes on in
-//! another process where it was. A case without calls in a turn simply talks.
+//! in the first user message) both fit; a condition left out always does. `agent` names the child
+//! that a case is for, such as `review` (any) or `review-2`; a case without it is for the agent
+//! itself. Which turn is played follows from the request's count of replies in the whole
+//! conversation, so that a run goes on in another process where it was. A case without calls in a
+//! turn simply talks. A last turn that calls `finish` and is sent back is played again: a script
+//! insists.
 
 use std::path::Path;
 
@@ -35,6 +38,12 @@ use crate::text;
 
 /// Largest script file.
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The stub's name.
+const NAME: &str = "stub (scripted, no model)";
+
+/// Name of the agent that leads a run.
+const LEADING: &str = "main";
 
 /// What stands before everything the stub says.
 const MARK: &str = "(scripted)";
@@ -68,6 +77,9 @@ pub struct When {
     /// Part of the first user message.
     #[serde(default)]
     pub contains: Option<String>,
+    /// Which child, by its name or its kind; the agent itself if left out.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// One reply.
@@ -105,7 +117,14 @@ impl When {
             .contains
             .as_ref()
             .is_none_or(|wanted| asked.to_lowercase().contains(&wanted.to_lowercase()));
-        repo_fits && text_fits
+        let agent_fits = match &self.agent {
+            None => request.agent == LEADING,
+            Some(wanted) => {
+                let kind = request.agent.rsplit_once('-').map_or("", |(kind, _)| kind);
+                *wanted == request.agent || wanted == kind
+            }
+        };
+        repo_fits && text_fits && agent_fits
     }
 }
 
@@ -135,7 +154,7 @@ impl Stub {
         };
         Ok(Self {
             scripts,
-            profile: profile::of(config),
+            profile: profile::of(config, &config.name).profile,
         })
     }
 
@@ -148,7 +167,14 @@ impl Stub {
             return Err(ModelError::NoScript("a script summarises nothing".to_owned()));
         }
         let turn = request.turn as usize;
-        let scripted = case.turns.get(turn).ok_or_else(|| {
+        let last = case.turns.last().filter(|last| {
+            let sent_back = request
+                .messages
+                .last()
+                .is_some_and(|message| message.role == Role::Tool);
+            sent_back && last.calls.iter().any(|call| call.tool == "finish")
+        });
+        let scripted = case.turns.get(turn).or(last).ok_or_else(|| {
             ModelError::NoScript(format!(
                 "the stub's script has {} turns and the conversation asks for another one; let its last turn call `finish`",
                 case.turns.len()
@@ -166,6 +192,8 @@ impl Stub {
             })
             .collect();
         let mut reply = ChatReply {
+            model: NAME.to_owned(),
+            notes: Vec::new(),
             content: format!("{MARK} {}", scripted.say).trim_end().to_owned(),
             reasoning: String::new(),
             finish: if tool_calls.is_empty() {
@@ -182,7 +210,7 @@ impl Stub {
             output_tokens: pricing::count_reply(&reply),
             reported: false,
         };
-        reply.cost_usd = Price::FREE.cost(&reply.usage);
+        reply.cost_usd = Price::FREE.cost(&reply.usage, 0);
         Ok(reply)
     }
 }
@@ -215,7 +243,7 @@ fn no_script(request: &ChatRequest) -> ModelError {
 #[async_trait]
 impl Model for Stub {
     fn name(&self) -> &str {
-        "stub (scripted, no model)"
+        NAME
     }
 
     async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError> {
@@ -253,7 +281,7 @@ mod tests {
         ]}"#;
         Stub {
             scripts: vec![serde_json::from_str(script).unwrap()],
-            profile: profile::of(&ModelConfig::default()),
+            profile: profile::of(&ModelConfig::default(), "stub").profile,
         }
     }
 
@@ -294,6 +322,36 @@ mod tests {
         check_missing("octo/three", 0, "FORGEHAND_MODEL__BASE_URL");
         check_missing("octo/one", 2, "has 2 turns");
         check_missing("octo/two", 0, "has 0 turns");
+    }
+
+    #[test]
+    fn cases_for_children_are_apart() {
+        let mut stub = stub();
+        let script = r#"{"cases": [{"when": {"agent": "review"}, "turns": [{"say": "child"}]}]}"#;
+        stub.scripts.insert(0, serde_json::from_str(script).unwrap());
+        let asked = |agent: &str| {
+            let request = ChatRequest {
+                agent: agent.to_owned(),
+                ..request("octo/one", 0)
+            };
+            stub.reply(&request).map(|reply| reply.content)
+        };
+        assert_eq!(asked("review-3").unwrap(), format!("{MARK} child"));
+        assert_eq!(asked("main").unwrap(), format!("{MARK} first"));
+        assert!(asked("agent-1").is_err());
+    }
+
+    #[test]
+    fn a_script_insists_on_its_finish() {
+        let script = r#"{"cases": [{"turns": [{"say": "x"}, {"say": "done", "calls": [{"tool": "finish"}]}]}]}"#;
+        let mut stub = stub();
+        stub.scripts = vec![serde_json::from_str(script).unwrap()];
+        let mut asked = request("octo/one", 2);
+        assert!(stub.reply(&asked).is_err(), "nobody sent it back");
+        asked
+            .messages
+            .push(std::sync::Arc::new(Message::tool("1", "Not finished yet.")));
+        assert_eq!(stub.reply(&asked).unwrap().content, format!("{MARK} done"));
     }
 
     #[test]

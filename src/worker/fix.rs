@@ -104,6 +104,7 @@ impl Worker {
             why_stopped: &why_stopped,
             last_words: &finished.last_words,
             import: finished.change.as_ref().map(|change| &change.import),
+            diff: finished.change.as_ref().map_or("", |change| &change.diff),
             violations: &finished.violations,
             checks: publish::Checks {
                 commands: &finished.verdict.commands,

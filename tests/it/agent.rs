@@ -1,13 +1,21 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod children;
 mod compaction;
+mod cut;
+mod discipline;
 mod limits;
+mod permission;
+mod protocol;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{
+    Brief, Budget, Checkpoint, People, Setting, Solution, SolveError, Stop, Task, Unattended, solve,
+};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::conversation::MAIN;
@@ -15,7 +23,7 @@ use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
-use forgehand::sandbox::{self, Sandbox, SandboxFolders};
+use forgehand::sandbox::{self, Exec, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
 use forgehand::tool::{Finish, Toolbox};
 use serde_json::{Value, json};
@@ -39,7 +47,11 @@ struct Bench {
     recorder: Recorder,
     cancel: CancellationToken,
     budget: Budget,
+    setting: Setting,
+    tools: Toolbox,
     resume: Option<Checkpoint>,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -74,8 +86,24 @@ impl Bench {
             recorder: Recorder::in_memory(Clock::System, Redactor::default()),
             cancel: CancellationToken::new(),
             budget: BUDGET,
+            setting: Setting::default(),
+            tools: Toolbox::standard(),
             resume: None,
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
+    }
+
+    /// The same workspace as the checkout of a commit.
+    async fn committed(self) -> Self {
+        let line = "git init --quiet && git add --all && git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m Base";
+        let made = self
+            .sandbox
+            .exec(&Exec::shell(line), &self.cancel)
+            .await
+            .expect("git runs");
+        assert_eq!(made.code(), Some(0), "{}", made.output);
+        self
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -122,13 +150,14 @@ impl Bench {
             name: MAIN,
             fence: FENCE,
             brief: &brief,
+            setting: &self.setting,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
@@ -189,7 +218,7 @@ async fn a_change_is_made_checked_and_finished() {
                 "edit_file",
                 json!({"path": "/workspace/count.sh", "old_text": " - 1 ", "new_text": " "}),
             ),
-            Reply::call("run_command", json!({"command": "sh test.sh"})),
+            Reply::call("run_command", json!({"command": "git diff; sh test.sh"})),
             finish(),
         ])
         .await;
@@ -217,7 +246,10 @@ async fn a_change_is_made_checked_and_finished() {
     assert!((costs.sum::<f64>() - 5.0 * 0.0003).abs() < 1e-9);
     let first = &server.requests()[0];
     assert!(first.last().contains("⟦hidden html⟧") && first.last().contains("`sh test.sh`"));
-    assert_eq!(first.body["tools"].as_array().map(Vec::len), Some(9));
+    assert_eq!(
+        first.body["tools"].as_array().map(Vec::len),
+        Some(Toolbox::standard().specs().len())
+    );
 }
 
 #[tokio::test]

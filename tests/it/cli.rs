@@ -10,12 +10,14 @@ mod checkout;
 mod configuration;
 mod demo;
 mod doctor;
+mod doctor_model;
 mod help;
 mod interrupted;
 mod live;
 mod run;
 mod terminal;
 mod transcript;
+mod trust;
 
 /// A user's home, working folder and temporary files.
 pub(super) struct User {

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // tests read what tests/run tells them in the environment
 
 mod agent;
+mod aimock;
 mod cli;
 mod crash;
 mod databases;
@@ -10,6 +11,7 @@ mod git;
 mod github;
 mod model;
 mod model_server;
+mod net;
 mod polling;
 mod process;
 mod publishing;
@@ -19,4 +21,5 @@ mod service;
 mod store;
 mod story;
 mod tidy;
+mod tool;
 mod workspace;

@@ -12,6 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model_server::{ModelServer, Reply, Said};
 
+mod aimock;
+mod dialect;
+mod fallback;
+mod live;
+mod money;
+mod overflow;
+
+/// The key of the first server.
 const KEY: &str = "key-0123456789abcdef";
 
 fn config(server: &ModelServer) -> ModelConfig {
@@ -134,14 +142,15 @@ async fn tokens_are_counted_here_when_the_server_does_not() {
 }
 
 #[tokio::test]
-async fn a_reply_cut_by_the_limit_keeps_only_whole_calls() {
+async fn a_call_cut_by_the_limit_comes_last_and_cannot_be_run() {
     let calls = [
         ("grep", "{\"pattern\":\"a\"}".to_owned()),
         ("grep", "{\"pattern\":\"b".to_owned()),
     ];
     let server = ModelServer::start([Said::calls(calls).ending("length").reply()]).await;
     let reply = ask(&server).await.unwrap();
-    assert_eq!((reply.tool_calls.len(), reply.finish), (1, FinishReason::Length));
+    assert_eq!((reply.tool_calls.len(), reply.finish), (2, FinishReason::Length));
+    assert_eq!(reply.tool_calls[1].arguments, "{\"pattern\":\"b");
 }
 
 #[test]

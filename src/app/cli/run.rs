@@ -32,6 +32,7 @@ use args::{Checks, Output};
 use report::Report;
 
 mod args;
+mod guidance;
 mod interrupt;
 mod people;
 mod report;
@@ -63,7 +64,8 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
 
 async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     let began = Instant::now();
-    let config = args.context(context).config()?;
+    let mut config = args.context(context).config()?;
+    config.permission.allow.extend(args.allow.iter().cloned());
     let task = read_task(args.task())?;
     let (stop, shared_place) = (CancellationToken::new(), interrupt::SharedPlace::default());
     interrupt::listen(stop.clone(), shared_place.clone())?;
@@ -71,6 +73,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     config.secrets().iter().for_each(|secret| redactor.add(secret));
     let mut ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
+    ports = ports::for_person(ports, &config, &repo.root)?;
     let look = args.look();
     if look.is_some() {
         introduce(&ports, &repo).await;
@@ -363,13 +366,13 @@ impl Local<'_> {
         let repo_config = self.repo_config(&mirror, &remote, &base).await?;
         let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
-        let rules = run::rules_of(self.ports, &mirror, &remote, &base, &repo_config).await;
+        let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, &files, &repo_config).await?;
         let brief = Brief {
             repo: self.name(),
             title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),
             instructions: String::new(),
-            rules: rules.map_err(|error| anyhow::anyhow!(in_words(error)))?,
+            rules,
             checks: match self.args.checks() {
                 Checks::Given(commands) => commands,
                 Checks::Found => repo_config.test.clone().unwrap_or(found.test),
@@ -380,6 +383,7 @@ impl Local<'_> {
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
+            guidance,
             fence: random_hex::<16>(),
             mirror,
             remote,

@@ -58,6 +58,8 @@ impl Shown {
 
 fn replied(text: &str, reasoning: &str) -> RunEvent {
     RunEvent::ModelReplied {
+        model: String::new(),
+        agent: String::new(),
         turn: 1,
         text: text.to_owned(),
         reasoning: reasoning.to_owned(),
@@ -74,6 +76,7 @@ fn replied(text: &str, reasoning: &str) -> RunEvent {
 
 fn called(tool: &str, arguments: &str, output: &str, ok: bool) -> RunEvent {
     RunEvent::ToolCalled {
+        agent: String::new(),
         turn: 1,
         tool: tool.to_owned(),
         arguments: arguments.to_owned(),
