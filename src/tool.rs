@@ -22,6 +22,7 @@ mod edit_file;
 mod finish;
 mod glob;
 mod grep;
+mod key;
 mod list_directory;
 mod patch;
 mod plan;
@@ -467,6 +468,12 @@ mod tests {
         );
         check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
         check_key("list_directory", "{}", "list_directory:.");
+        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
+        check_key(
+            "apply_patch",
+            &format!(r#"{{"patch": "{patch}"}}"#),
+            "apply_patch:a\nb\nc",
+        );
         check_key("run_command", r#"{"comm": "x"}"#, "run_command");
         check_key("run_command", "{", "run_command");
         check_key("nonsense", "{}", "nonsense");

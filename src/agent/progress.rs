@@ -149,7 +149,7 @@ impl<'a> Progress<'a> {
 
 /// The working set of the stored log, read in portions.
 async fn load(task: &Task<'_>, specs: &[ToolSpec]) -> Result<History, StoreError> {
-    let mut history = History::new(specs);
+    let mut history = History::new(task.fence, specs);
     loop {
         let page = task.recorder.conversation(task.name, history.length()).await?;
         if page.is_empty() {

@@ -20,6 +20,7 @@ mod jobs;
 mod migrate;
 mod progress;
 mod recover;
+mod replay;
 mod run;
 mod screen;
 mod serve;
@@ -58,6 +59,8 @@ enum Command {
     Run(run::Args),
     /// Say which local checkouts may instruct the agent, or show it.
     Trust(trust::Args),
+    /// Run a recorded run again without a model or a network, and say where it departs.
+    Replay(replay::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
     /// Read a run from the first turn to the last.
@@ -119,6 +122,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
         Command::Trust(args) => trust::run(&args),
+        Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
@@ -250,5 +254,6 @@ fn surroundings() -> anyhow::Result<Surroundings> {
         config_dir: configs.map(|folder| folder.join("forgehand")),
         home: folder("HOME"),
         rustup_home: folder("RUSTUP_HOME"),
+        state_home: folder("XDG_STATE_HOME"),
     })
 }

@@ -24,6 +24,8 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         "runcommand" | "bash" | "shell" | "sh" | "run" | "exec" | "execute" | "terminal" | "executebash"
         | "executecommand" | "runshell" | "runshellcommand" | "runterminalcmd" | "localshell" | "cmd" => "run_command",
         "plan" | "todo" | "todowrite" | "updateplan" | "writetodos" => "plan",
+        "webfetch" | "fetch" | "fetchurl" | "browse" | "openurl" => "web_fetch",
+        "searchweb" | "websearch" | "googlesearch" => "search_web",
         "finish" | "done" | "submit" | "complete" | "attemptcompletion" => "finish",
         "git" | "cargo" | "npm" | "node" | "python" | "python3" | "pytest" | "make" | "go" => {
             return ("run_command".to_owned(), program(plain, &arguments));

@@ -1,6 +1,6 @@
 //! `forgehand run`: one task on a local checkout, without GitHub. Shows the diff, leaves a branch
 //! and says by its exit code how it went. Never touches the checkout's files, index or branches
-//! that exist, and leaves no file of its own behind.
+//! that exist, and leaves no file of its own behind but the record of the run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::progress::Limits;
 use super::screen::{self, Screen, paint};
 use super::{Context, Usage, complain, exit_code, show, surroundings};
 use crate::agent::{Brief, Checkpoint, Solution, Stop};
-use crate::app::{ports, prepare_state_dir};
+use crate::app::{ports, prepare_state_dir, record};
 use crate::clock::Clock;
 use crate::config::{Config, Problems};
 use crate::event::{Event, RunEvent, Side, Totals};
@@ -24,7 +24,7 @@ use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::{Redactor, random_hex};
+use crate::secret::Redactor;
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
@@ -87,7 +87,9 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         ports.live = screen.live();
     }
     let log = args.log.as_deref().map(Log::create).transpose()?;
-    let recorder = Recorder::in_memory(Clock::System, redactor).with_listener(Arc::new(move |event: &Event| {
+    let run = RunId::new(Clock::System.now());
+    let recorder = Recorder::in_memory(Clock::System, redactor);
+    let recorder = recorded(recorder, &config, &run)?.with_listener(Arc::new(move |event: &Event| {
         if let Some(screen) = &screen {
             screen.tell(event);
         }
@@ -107,6 +109,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         repo: &repo,
         args,
         task: &task,
+        run: &run,
         place: &place,
         recorder: &recorder,
         stop: &stop,
@@ -152,6 +155,20 @@ async fn introduce(ports: &Ports, repo: &LocalRepo) {
         Err(error) => {
             tracing::debug!(%error, "what is not committed was not counted");
             note!("The run starts from the last commit; what is not committed is left out.");
+        }
+    }
+}
+
+/// The recorder with a record of the run, where one can be kept.
+fn recorded(recorder: Recorder, config: &Config, run: &RunId) -> anyhow::Result<Recorder> {
+    let Some(folder) = record::folder(config, &surroundings()?) else {
+        return Ok(recorder);
+    };
+    match record::begin(&folder, run) {
+        Ok(tape) => Ok(recorder.with_tape(tape)),
+        Err(error) => {
+            note!("forgehand: this run is not recorded: {error:#}");
+            Ok(recorder)
         }
     }
 }
@@ -237,7 +254,7 @@ impl Scratch {
 }
 
 /// Why there is no result, in words.
-fn in_words(error: JobError) -> String {
+pub(super) fn in_words(error: JobError) -> String {
     match error {
         JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
             reason
@@ -253,6 +270,7 @@ struct Local<'a> {
     repo: &'a LocalRepo,
     args: &'a Args,
     task: &'a str,
+    run: &'a RunId,
     place: &'a Place,
     recorder: &'a Recorder,
     stop: &'a CancellationToken,
@@ -289,14 +307,17 @@ impl Local<'_> {
         };
         match self.args.output() {
             Output::Json => show::json(&report.as_json())?,
-            Output::Text(diff) => report.print(diff),
+            Output::Text(diff) => {
+                report.print(diff);
+                note!("forgehand replay {} runs it again from its record", self.run);
+            }
         }
         Ok(report.ending().1)
     }
 
     async fn work(&self, work: Work) -> Result<Finished, JobError> {
         let started = RunEvent::RunStarted {
-            run: RunId::new(self.ports.clock.now()),
+            run: self.run.clone(),
             model: self.ports.model.name().to_owned(),
         };
         self.recorder.record(started).await?;
@@ -347,6 +368,7 @@ impl Local<'_> {
             }),
             conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
+            record: None,
         };
         // A stop has been obeyed already; taking the work in is short.
         let go_on = CancellationToken::new();
@@ -384,7 +406,6 @@ impl Local<'_> {
         Ok(Work {
             brief,
             guidance,
-            fence: random_hex::<16>(),
             mirror,
             remote,
             base,

@@ -103,6 +103,7 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
         name: MAIN,
         fence: FENCE,
         brief: &brief,
+        setting: &bench.setting,
         sandbox: &bench.sandbox,
         model,
         tools,

@@ -9,6 +9,7 @@ const COMMANDS: [&str; 19] = [
     "worker",
     "run",
     "trust",
+    "replay",
     "demo",
     "show",
     "jobs",

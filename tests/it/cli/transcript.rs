@@ -67,7 +67,7 @@ fn what_cannot_be_read_is_named() {
     let user = User::new();
     user.run(&["show", "nonsense"])
         .assert_code(64)
-        .assert_err("nonsense is neither the id of a job nor a file");
+        .assert_err("nonsense is neither the id of a job or run nor a file");
     let file = user.write("broken.jsonl", "{\"kind\": 1}\n").display().to_string();
     user.run(&["show", &file])
         .assert_code(1)

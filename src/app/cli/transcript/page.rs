@@ -55,11 +55,8 @@ impl<W: Write> Page<W> {
                 took_ms,
                 ..
             } => {
-                self.turn(event.at, *turn, usage, *cost_usd, *took_ms);
-                if self.depth == Depth::Whole {
-                    self.words(Dress::Dim, reasoning);
-                }
-                self.words(Dress::None, text);
+                self.turn(Some(event.at), *turn, usage, *cost_usd, *took_ms);
+                self.reply(text, reasoning);
             }
             RunEvent::ToolCalled {
                 tool,
@@ -68,7 +65,10 @@ impl<W: Write> Page<W> {
                 ok,
                 took_ms,
                 ..
-            } => self.call(&gist::of(tool, arguments, output, *ok), output, *took_ms),
+            } => {
+                let gist = gist::of(tool, arguments, output, *ok);
+                self.call(mark(gist.went_well), &gist, output, *took_ms);
+            }
             RunEvent::Checked { check } => self.checked(check),
             RunEvent::PlanUpdated { steps } => {
                 for step in steps {
@@ -93,7 +93,15 @@ impl<W: Write> Page<W> {
         self.canvas.clear();
     }
 
-    fn turn(&mut self, at: DateTime<Utc>, turn: u32, usage: &Usage, cost_usd: Option<f64>, took_ms: u64) {
+    /// The heading of a turn; a record knows no times.
+    pub(super) fn turn(
+        &mut self,
+        at: Option<DateTime<Utc>>,
+        turn: u32,
+        usage: &Usage,
+        cost_usd: Option<f64>,
+        took_ms: u64,
+    ) {
         let money = cost_usd.map_or_else(|| "price unknown".to_owned(), |cost| format!("${cost:.4}"));
         let counted = if usage.reported { "" } else { " (our count)" };
         let about = format!(
@@ -104,8 +112,44 @@ impl<W: Write> Page<W> {
         self.canvas.line(&[]);
         self.canvas.line(&[
             Dress::Bold.on(format!("Turn {turn}")),
-            Dress::Dim.on(format!("  {} · {}", time(at), result(&about, took_ms).trim_start())),
+            Dress::Dim.on(format!(
+                "  {}{}",
+                at.map(|at| format!("{} · ", time(at))).unwrap_or_default(),
+                result(&about, took_ms).trim_start()
+            )),
         ]);
+    }
+
+    /// What the model said, and what it thought where everything is shown.
+    pub(super) fn reply(&mut self, text: &str, reasoning: &str) {
+        if self.depth == Depth::Whole {
+            self.words(Dress::Dim, reasoning);
+        }
+        self.words(Dress::None, text);
+    }
+
+    /// A call of a record, which does not hold whether the tool was content with it.
+    pub(super) fn recorded_call(&mut self, tool: &str, arguments: &str, output: &str) {
+        let gist = gist::of(tool, arguments, output, true);
+        self.call(Dress::Cyan.on("  ▸ "), &gist, output, 0);
+    }
+
+    /// What the program said to the model.
+    pub(super) fn remark(&mut self, text: &str) {
+        self.canvas.line(&[Dress::Yellow.on("  to the model:")]);
+        self.output(text);
+    }
+
+    /// A heading.
+    pub(super) fn heading(&mut self, text: &str) {
+        self.canvas.line(&[]);
+        self.canvas.line(&[Dress::Bold.on(format!("━━ {}", one_line(text)))]);
+    }
+
+    /// Something that is a line.
+    pub(super) fn note(&mut self, text: &str) {
+        self.canvas
+            .line(&[Dress::Yellow.on(format!("  note: {}", one_line(text)))]);
     }
 
     fn words(&mut self, dress: Dress, text: &str) {
@@ -114,11 +158,7 @@ impl<W: Write> Page<W> {
         }
     }
 
-    fn call(&mut self, gist: &gist::Gist, output: &str, took_ms: u64) {
-        let mark = match gist.went_well {
-            true => Dress::Green.on("  ✓ "),
-            false => Dress::Red.on("  ✗ "),
-        };
+    fn call(&mut self, mark: Span, gist: &gist::Gist, output: &str, took_ms: u64) {
         let how = Dress::Dim.on(result(&gist.how, took_ms));
         self.canvas.line(&[mark, Dress::None.on(gist.label.as_str()), how]);
         let is_edit = |below: &Below| matches!(below, Below::Added(_) | Below::Removed(_));
@@ -195,6 +235,13 @@ impl<W: Write> Page<W> {
             Dress::None.on(one_line(words.trim_end())),
         ];
         self.canvas.line(&row);
+    }
+}
+
+fn mark(went_well: bool) -> Span {
+    match went_well {
+        true => Dress::Green.on("  ✓ "),
+        false => Dress::Red.on("  ✗ "),
     }
 }
 
