@@ -11,6 +11,7 @@ const COMMANDS: [&str; 19] = [
     "trust",
     "replay",
     "demo",
+    "show",
     "jobs",
     "jobs list",
     "jobs show",
