@@ -22,7 +22,7 @@ mod prompt;
 mod turn;
 mod watch;
 
-pub use people::{Answer, People, Question, Unattended};
+pub use people::{Answer, People, Question, Reply, Unattended, answer};
 
 use budget::Meter;
 use turn::{Asked, Progress};

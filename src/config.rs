@@ -143,6 +143,15 @@ section! {
 }
 
 section! {
+    /// What the agent may do beside its work on the code.
+    pub struct AgentConfig "agent" {
+        /// Let runs write notes that the runs of all repositories read. A note is written by a model
+        /// that reads text of strangers: one poisoned repository could mislead the others.
+        global_memory: bool = "false",
+    }
+}
+
+section! {
     /// The job queue. The defaults are proven together; tests scale them down.
     pub struct QueueConfig "queue" {
         /// Jobs that one process works on at once.
@@ -159,6 +168,8 @@ section! {
         max_attempts: u32 = "5",
         /// First pause before another attempt, in seconds; it doubles up to 15 minutes.
         retry_seconds: Duration = "10",
+        /// How long a job that asked people something waits for the answer, in days; 0 asks nobody.
+        answer_days: f64 = "7",
     }
 }
 
@@ -215,6 +226,8 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
+    /// `[agent]`
+    pub agent: AgentConfig,
     /// `[queue]`
     pub queue: QueueConfig,
     /// `[log]`
@@ -232,6 +245,7 @@ pub fn sections() -> Vec<SectionInfo> {
         ModelConfig::info(),
         SandboxConfig::info(),
         BudgetConfig::info(),
+        AgentConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
     ]
@@ -247,6 +261,7 @@ impl Config {
             self.model.shown(),
             self.sandbox.shown(),
             self.budget.shown(),
+            self.agent.shown(),
             self.queue.shown(),
             self.log.shown(),
         ];
@@ -350,11 +365,17 @@ impl Config {
                 _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
             }
         }
+        if !(0.0..=MAX_ANSWER_DAYS).contains(&self.queue.answer_days) {
+            problems.push(format!("queue.answer_days: 0 (nobody is asked) to {MAX_ANSWER_DAYS}"));
+        }
         if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
             problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
         }
     }
 }
+
+/// Whoever has not answered within a year will not.
+const MAX_ANSWER_DAYS: f64 = 365.0;
 
 /// Shorter webhook secrets can be guessed.
 const MIN_WEBHOOK_SECRET: usize = 16;

@@ -15,6 +15,7 @@ use crate::queue::Pulse;
 use crate::secret::Redactor;
 use crate::store::Store;
 
+mod ask;
 mod body;
 mod dispatch;
 mod marker;
@@ -23,7 +24,9 @@ mod plan;
 mod settle;
 mod status;
 mod waiting;
+mod wind_up;
 
+pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
 pub use dispatch::{acknowledge, dispatch};
 pub use marker::MarkerKey;
@@ -31,6 +34,7 @@ pub use plan::{Goal, Planned, Result, ending, plan};
 pub use settle::settle_ended;
 pub use status::{Log, Shown, StatusView, render_status, update_status};
 pub use waiting::acknowledge_waiting;
+pub use wind_up::{Unfinished, wind_up};
 
 /// Everything publishing needs from outside. Cheap to clone.
 #[derive(Clone)]

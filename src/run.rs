@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
 use crate::clock::Clock;
-use crate::config::{BudgetConfig, SandboxConfig};
+use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
+use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
@@ -28,6 +29,7 @@ use crate::tool::{Finish, Toolbox};
 use crate::workspace::RunFolder;
 
 mod gather;
+mod restore;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
@@ -58,6 +60,10 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// `[agent]`
+    pub agent: AgentConfig,
+    /// What is kept for later runs, where the run has a repository of its own to keep it for.
+    pub memory: Option<Memory>,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -95,6 +101,8 @@ pub struct Place {
 pub struct Earlier {
     /// Its complete checkout with whatever the agent did there.
     pub folder: Option<RunFolder>,
+    /// The change it had made until then, where there is no folder: a bundle on top of the base.
+    pub bundle: Option<Vec<u8>>,
     /// How the agent ended, if it had.
     pub solution: Option<Solution>,
     /// The conversation up to the last complete turn.
@@ -147,7 +155,7 @@ pub async fn work(
     recorder: &Recorder,
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
-    let opening = open(ports, &work, earlier.folder.take(), place, recorder);
+    let opening = open(ports, &work, &mut earlier, place, recorder);
     let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
@@ -186,6 +194,11 @@ impl Desk<'_> {
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
         if worked_in && known {
             verdict.base = earlier.base_checks;
+            if earlier.bundle.is_some() {
+                // The files are what they were, what was prepared beside them is not.
+                let prepare = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
+                stage(self.recorder, Stage::SetUp, prepare).await?;
+            }
         } else {
             let prepare = self.prepare(&work, worked_in);
             let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
@@ -193,6 +206,9 @@ impl Desk<'_> {
             work.brief.notes.extend(notes);
         }
         work.brief.notes.extend(verdict.base_in_words());
+        if let Some(memory) = &self.ports.memory {
+            work.brief.notes.extend(memory.in_brief().await?);
+        }
         self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
             .await
     }
@@ -267,7 +283,7 @@ impl Desk<'_> {
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &Toolbox::standard(),
+            tools: &toolbox(self.ports),
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
             permission: &self.ports.permission,
@@ -317,6 +333,19 @@ impl Desk<'_> {
             Err(GitError::Policy(violations)) => Ok((None, violations)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The tools of a run. Those that ask people are offered where somebody can answer.
+fn toolbox(ports: &Ports) -> Toolbox {
+    let mut tools = Toolbox::standard();
+    if let Some(memory) = &ports.memory {
+        tools = tools.remembering(memory);
+    }
+    if ports.people.can_ask() {
+        tools.asking_people()
+    } else {
+        tools
     }
 }
 
@@ -395,14 +424,14 @@ fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
 async fn open(
     ports: &Ports,
     work: &Work,
-    earlier: Option<RunFolder>,
+    earlier: &mut Earlier,
     place: &Place,
     recorder: &Recorder,
 ) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
-    let folder = match earlier {
+    let folder = match earlier.folder.take() {
         Some(folder) => folder,
         None => {
-            fresh(
+            let folder = fresh(
                 ports,
                 &place.state_dir,
                 &place.job,
@@ -410,10 +439,17 @@ async fn open(
                 &work.remote,
                 &work.base,
             )
-            .await?
+            .await?;
+            if let Some(bundle) = &earlier.bundle {
+                restore::lay_down(&folder, bundle).await?;
+            }
+            folder
         }
     };
     let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    if earlier.bundle.is_some() {
+        restore::take_up(&sandbox).await?;
+    }
     let description = sandbox.description().to_string();
     recorder
         .record(RunEvent::WorkspaceOpened {

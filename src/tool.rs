@@ -9,19 +9,24 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::memory::Memory;
 use crate::model::{ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod alias;
 mod arguments;
+mod ask_user;
+mod confirm;
 mod edit;
 mod edit_file;
 mod finish;
 mod glob;
 mod grep;
 mod list_directory;
+mod memory;
 mod plan;
 mod read_file;
+mod reason;
 mod run_command;
 mod write_file;
 
@@ -111,6 +116,9 @@ pub trait Tool: Send + Sync {
 /// The tools of a run.
 pub struct Toolbox {
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
+    /// Tools that ask people. Offered only where somebody can be asked; called all the same, they
+    /// are answered with what to do instead.
+    asking: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Toolbox {
@@ -127,9 +135,25 @@ impl Toolbox {
             Box::new(plan::Plan),
             Box::new(finish::FinishTool),
         ];
+        let asking: [Box<dyn Tool>; 2] = [Box::new(ask_user::AskUser), Box::new(confirm::Confirm)];
         Self {
             tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+            asking: asking.into_iter().map(|tool| (tool.spec(), tool)).collect(),
         }
+    }
+
+    /// The same tools, with `ask_user` and `confirm` offered.
+    #[must_use]
+    pub fn asking_people(mut self) -> Self {
+        self.tools.append(&mut self.asking);
+        self
+    }
+
+    /// The same tools, with `memory` and `reason`.
+    #[must_use]
+    pub fn remembering(self, memory: &Memory) -> Self {
+        self.with(Box::new(memory::MemoryTool(memory.clone())))
+            .with(Box::new(reason::Reason(memory.clone())))
     }
 
     /// The same tools and one more.
@@ -143,10 +167,15 @@ impl Toolbox {
     pub fn permission_key(&self, call: &ToolCall) -> String {
         let arguments = arguments::parse_json(&call.arguments).unwrap_or_default();
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.permission_key(&arguments),
+        match self.find(&name) {
+            Some(tool) => tool.permission_key(&arguments),
             None => name,
         }
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let mut all = self.tools.iter().chain(&self.asking);
+        all.find(|(spec, _)| spec.name == name).map(|(_, tool)| tool.as_ref())
     }
 
     /// The tools as the model is told of them.
@@ -172,8 +201,8 @@ impl Toolbox {
             ))
         })?;
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.call(context, arguments).await,
+        match self.find(&name) {
+            Some(tool) => tool.call(context, arguments).await,
             None => Err(ToolError::BadCall(self.unknown(&call.name))),
         }
     }
@@ -182,8 +211,7 @@ impl Toolbox {
     /// does nothing.
     pub fn may_repeat(&self, call: &ToolCall) -> bool {
         let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
-        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
-        found.is_none_or(|(_, tool)| tool.may_repeat())
+        self.find(&name).is_none_or(Tool::may_repeat)
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -293,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_specification_is_a_plain_schema() {
-        for spec in Toolbox::standard().specs() {
+        for spec in Toolbox::standard().asking_people().specs() {
             let schema = &spec.parameters;
             assert_eq!(schema["type"], "object", "{}", spec.name);
             for (key, property) in schema["properties"].as_object().unwrap() {

@@ -265,12 +265,22 @@ impl<'a> Progress<'a> {
             let called_at = Instant::now();
             let ran = match &end {
                 Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
-                None if interrupted && at == 0 && !self.task.tools.may_repeat(call) => Ran {
-                    ok: false,
-                    ..Ran::well(context::INTERRUPTED.to_owned())
-                },
+                None if interrupted
+                    && at == 0
+                    && !self.task.tools.may_repeat(call)
+                    && !gate::was_asked(self.task, call) =>
+                {
+                    Ran {
+                        ok: false,
+                        ..Ran::well(context::INTERRUPTED.to_owned())
+                    }
+                }
                 None => self.run_call(call, failed).await?,
             };
+            if matches!(ran.end, Some(Stop::NeedsInput(_))) {
+                // This call and those behind it are made when the answer is there.
+                return Ok(ran.end);
+            }
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
             end = end.or(ran.end);

@@ -55,7 +55,7 @@ enum Command {
     Run(run::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
-    /// List, show, cancel and retry jobs.
+    /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),

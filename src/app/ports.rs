@@ -30,6 +30,8 @@ pub(super) fn open(
         permission: Policy::default(),
         people: Arc::new(Unattended),
         live: Live::default(),
+        agent: config.agent.clone(),
+        memory: None,
         sandbox: sandbox(&config.sandbox, surroundings),
         budget: config.budget.clone(),
         clock: clock.clone(),

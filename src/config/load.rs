@@ -58,6 +58,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         model: ModelConfig::read(&mut reader),
         sandbox: SandboxConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
+        agent: AgentConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),
         origins: BTreeMap::new(),

@@ -233,7 +233,10 @@ async fn use_wal(options: &SqliteConnectOptions) -> Result<(), StoreError> {
 
 /// All migrations, for both databases. They only go forward.
 fn migrator() -> Migrator {
-    let migrations = [(1, "jobs", include_str!("../../migrations/0001_jobs.sql"))];
+    let migrations = [
+        (1, "jobs", include_str!("../../migrations/0001_jobs.sql")),
+        (3, "memory", include_str!("../../migrations/0003_memory.sql")),
+    ];
     Migrator::with_migrations(
         migrations
             .into_iter()

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "",
     "serve",
     "worker",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 17] = [
     "jobs",
     "jobs list",
     "jobs show",
+    "jobs answer",
     "jobs cancel",
     "jobs retry",
     "recover",
