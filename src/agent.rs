@@ -13,19 +13,33 @@ use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
 
+mod act;
 mod budget;
-mod context;
+mod compact;
+mod discipline;
+mod finish;
 mod frame;
 mod gate;
+mod history;
 mod people;
+mod progress;
 mod prompt;
+mod setting;
+mod subagent;
+mod summary;
 mod turn;
 mod watch;
+mod winddown;
 
 pub use people::{Answer, People, Question, Reply, Unattended, answer};
+pub use setting::{Guidance, Setting};
 
 use budget::Meter;
-use turn::{Asked, Progress};
+use progress::Progress;
+use turn::Asked;
+
+/// Checkpoint with how far the conversation of the leading agent got.
+pub const CONVERSATION: &str = "conversation";
 
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,13 +75,18 @@ pub struct Budget {
     pub max_time: std::time::Duration,
 }
 
-/// Enough to go on after a crash.
+/// Enough to go on after a crash, together with the log of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Turns done.
     pub turn: u32,
-    /// The conversation.
-    pub messages: Vec<Message>,
+    /// Entries that the log had.
+    #[serde(default)]
+    pub logged: u64,
+    /// Messages behind the last entry of the log. Conversations of older versions stand here as a
+    /// whole.
+    #[serde(default, alias = "messages", skip_serializing_if = "Vec::is_empty")]
+    pub unlogged: Vec<Message>,
     /// Tokens so far.
     pub tokens: u64,
     /// Money so far.
@@ -75,14 +94,34 @@ pub struct Checkpoint {
     /// Time so far, in milliseconds.
     #[serde(default)]
     pub spent_ms: u64,
+    /// The model's real context window, where it turned out to be smaller than its profile says.
+    #[serde(default)]
+    pub window: Option<u64>,
 }
 
 impl Checkpoint {
+    /// Nothing said and nothing spent.
+    pub const NEW: Self = Self {
+        turn: 0,
+        logged: 0,
+        unlogged: Vec::new(),
+        tokens: 0,
+        cost_usd: 0.0,
+        spent_ms: 0,
+        window: None,
+    };
+
+    /// Whether anything was said.
+    pub fn has_begun(&self) -> bool {
+        self.logged > 0 || !self.unlogged.is_empty()
+    }
+
     /// Only what was spent, for a run that begins the conversation anew.
     #[must_use]
     pub fn only_spent(self) -> Self {
         Self {
-            messages: Vec::new(),
+            logged: 0,
+            unlogged: Vec::new(),
             ..self
         }
     }
@@ -90,7 +129,7 @@ impl Checkpoint {
     /// The same conversation with something more said to the model, for a run that goes on.
     #[must_use]
     pub fn with_remark(mut self, words: &str) -> Self {
-        self.messages.push(Message::user(words));
+        self.unlogged.push(Message::user(words));
         self
     }
 }
@@ -124,8 +163,14 @@ pub struct Solution {
 
 /// Everything a run of the agent needs.
 pub struct Task<'a> {
+    /// Name of the agent's log: [`MAIN`](crate::conversation::MAIN), or a child's own.
+    pub name: &'a str,
+    /// Random for each run: what delimits text of strangers.
+    pub fence: &'a str,
     /// What is asked.
     pub brief: &'a Brief,
+    /// What is known of the place.
+    pub setting: &'a Setting,
     /// Where.
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.
@@ -166,7 +211,7 @@ pub enum SolveError {
 ///
 /// # Errors
 /// When the model, the sandbox or the database cannot go on. What was done until then is in the
-/// last checkpoint.
+/// log.
 pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
     let meter = Meter::new(task.budget, task.resume.as_ref());
     let stop = task.cancel.child_token();
@@ -203,13 +248,30 @@ async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result
         } else {
             progress.run_calls(&reply).await?
         };
-        // A conversation in which `finish` is answered already could only go on; whoever resumes
-        // shall find how it ended, or the call of `finish` still without an answer.
         if !matches!(end, Some(Stop::Finished(_))) {
-            progress.checkpoint().await?;
+            progress.store().await?;
         }
         if let Some(stop) = end {
             return Ok(progress.solution(stop));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_of_older_versions_are_read_and_go_on() {
+        let old = r#"{"turn":2,"messages":[{"role":"system","content":"Rules."},{"role":"user","content":"Brief."},{"role":"assistant","content":"I look.","tool_calls":[{"id":"a","name":"glob","arguments":"{}"}]},{"role":"tool","content":"x","tool_call_id":"a"}],"tokens":10,"cost_usd":0.5,"spent_ms":7}"#;
+        let checkpoint: Checkpoint = serde_json::from_str(old).unwrap();
+        assert!(checkpoint.has_begun());
+        assert_eq!((checkpoint.logged, checkpoint.unlogged.len()), (0, 4));
+        assert_eq!(checkpoint.unlogged[2].tool_calls[0].name, "glob");
+        let spent = checkpoint.clone().only_spent();
+        assert_eq!((spent.has_begun(), spent.turn, spent.tokens), (false, 2, 10));
+        let now = serde_json::to_string(&checkpoint.with_remark("more")).unwrap();
+        let again: Checkpoint = serde_json::from_str(&now).unwrap();
+        assert_eq!(again.unlogged.last(), Some(&Message::user("more")));
     }
 }

@@ -23,10 +23,12 @@ use crate::store::Store;
 use crate::web;
 use crate::worker::{Poll, Worker, maintain};
 
+mod approvals;
 pub mod cli;
 mod instance;
 mod logging;
 mod ports;
+mod trust;
 
 pub use instance::Instance;
 
@@ -51,6 +53,8 @@ pub enum ServiceRole {
 pub struct Surroundings {
     /// This program, which sandboxes re-execute as their helper.
     pub program: PathBuf,
+    /// The user's own folder of settings for this program.
+    pub config_dir: Option<PathBuf>,
     /// The user's home folder, where toolchains are looked for.
     pub home: Option<PathBuf>,
     /// Where rustup keeps its toolchains, when not in the home folder.

@@ -17,7 +17,7 @@ mod value;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};
-pub use value::ConfigValue;
+pub use value::{ConfigValue, PriceTable};
 
 section! {
     /// Where the service keeps its files and listens.
@@ -87,8 +87,22 @@ section! {
         api_key: Option<Secret> = "",
         /// Model name as the server knows it.
         name: String = "\"gpt-5\"",
-        /// Most tokens of one reply.
+        /// Most tokens of one reply; doubled as far as the model allows when replies are cut.
         max_output_tokens: u32 = "8192",
+        /// Most tokens of request and reply together; without it, known from the model's name.
+        context_window: Option<u64> = "",
+        /// `native`, `text` for a server that takes no tools, or `auto`: by the model's name, and
+        /// text once the server refuses them.
+        tool_calls: ToolCallChoice = "\"auto\"",
+        /// How files are changed: `replace`, `patch`, or `auto` by the model's name.
+        edit_format: EditFormatChoice = "\"auto\"",
+        /// Sent only when set, to models that take one.
+        temperature: Option<f64> = "",
+        /// Such as `low` or `high`; sent only when set.
+        reasoning_effort: Option<String> = "",
+        /// How earlier reasoning is sent back: `never`, `reasoning_content`, `reasoning`,
+        /// `think_tags`, or `auto` by the model's name.
+        replay_reasoning: ReplayChoice = "\"auto\"",
         /// Longest time of one call, in seconds.
         timeout_seconds: Duration = "600",
         /// Longest silence within a stream, in seconds.
@@ -97,6 +111,15 @@ section! {
         input_usd_per_million: Option<f64> = "",
         /// Price of a million output tokens in US dollars.
         output_usd_per_million: Option<f64> = "",
+        /// Prices by patterns of model names, in US dollars for a million tokens: input, output
+        /// and, if cached input has its own, that. Such as `{ "gpt-5*" = [1.25, 10.0, 0.125] }`.
+        prices: PriceTable = "{}",
+        /// Model that answers while the first does not; without it, the same name.
+        fallback_name: Option<String> = "",
+        /// Address of the server of the fallback; without it, the same server and key.
+        fallback_base_url: Option<String> = "",
+        /// Key for `fallback_base_url`.
+        fallback_api_key: Option<Secret> = "",
         /// File with the stub's script; without it, the stub looks for a built-in script by repository.
         stub_script: Option<PathBuf> = "",
     }
@@ -129,6 +152,67 @@ section! {
 }
 
 section! {
+    /// What tool calls may do without asking. The sandbox is the boundary; this is for comfort, and
+    /// for the web. Rules are written `TOOL:SUBJECT`; the longest that matches counts.
+    pub struct PermissionConfig "permission" {
+        /// Calls that go on without asking, such as `run_command:cargo test` or `web_fetch:docs.rs`.
+        allow: Vec<String> = "[]",
+        /// Calls that a person is asked about; where nobody can be asked, they are denied.
+        ask: Vec<String> = "[]",
+        /// Calls that are never made, such as `write_file:migrations/**` or `run_command:curl`.
+        deny: Vec<String> = "[]",
+        /// What holds without a rule for tools that work in the sandbox: `allow`, `ask` or `deny`.
+        sandboxed: PermissionMode = "\"allow\"",
+        /// What holds without a rule for tools of the web, outside `web.hosts`.
+        web: PermissionMode = "\"ask\"",
+    }
+}
+
+section! {
+    /// The tools of the web. Without hosts, and without a search server, there are none.
+    pub struct WebConfig "web" {
+        /// Hosts that pages may be fetched from without asking: `docs.rs`, or `*.python.org` for
+        /// everything below. Runs that a person began on a checkout may ask for others.
+        hosts: Vec<String> = "[]",
+        /// Every public host is as if it were listed. Dangerous: a page can make the model send out
+        /// what it has read.
+        unsafe_allow_all: bool = "false",
+        /// Jobs from GitHub get the tools, too, for the listed hosts alone. Whoever can write into an
+        /// issue can then make the model send what it has read to these hosts.
+        in_jobs: bool = "false",
+        /// `HOST:PORT` of servers in a private network that are meant, such as a search server.
+        allow_private: Vec<String> = "[]",
+        /// Search server: the address of a SearXNG (its JSON format has to be switched on), or any
+        /// address with `{query}` in it that answers with a JSON list of results.
+        search_url: Option<String> = "",
+        /// Token for searching on GitHub, with no rights beyond reading what is public. Never the
+        /// App's.
+        github_token: Option<Secret> = "",
+        /// Longest time of one fetch with its redirects, in seconds.
+        timeout_seconds: Duration = "20",
+        /// Most of a page that is read, after decompression, in KiB.
+        max_page_kib: u64 = "1024",
+    }
+}
+
+section! {
+    /// How the agent works.
+    pub struct AgentConfig "agent" {
+        /// Folder with skills of the administrator, each as `NAME/SKILL.md`.
+        skills_dir: Option<PathBuf> = "",
+        /// Names of skills that are switched off, whoever wrote them.
+        disabled_skills: Vec<String> = "[]",
+        /// Let the agent finish only after a `review` of its last state passed.
+        review_before_finish: bool = "false",
+        /// Turns without an edit or a run after which the agent is told to get on; it stops after twice as many.
+        max_explore_turns: u32 = "15",
+        /// Let runs write notes that the runs of all repositories read. A note is written by a model
+        /// that reads text of strangers: one poisoned repository could mislead the others.
+        global_memory: bool = "false",
+    }
+}
+
+section! {
     /// Limits of one run. A repository's own file can lower them.
     pub struct BudgetConfig "budget" {
         /// Most model replies.
@@ -139,15 +223,6 @@ section! {
         max_cost_usd: f64 = "5.0",
         /// Most time, in minutes.
         max_minutes: u64 = "60",
-    }
-}
-
-section! {
-    /// What the agent may do beside its work on the code.
-    pub struct AgentConfig "agent" {
-        /// Let runs write notes that the runs of all repositories read. A note is written by a model
-        /// that reads text of strangers: one poisoned repository could mislead the others.
-        global_memory: bool = "false",
     }
 }
 
@@ -194,10 +269,62 @@ value::choice! {
 }
 
 value::choice! {
+    /// How tools are offered to a model.
+    pub enum ToolCallChoice {
+        /// By the model's name, and as the server turns out to take them.
+        Auto = "auto",
+        /// As tools of the API.
+        Native = "native",
+        /// In the text.
+        Text = "text",
+    }
+}
+
+value::choice! {
+    /// How a model is told to change files.
+    pub enum EditFormatChoice {
+        /// By the model's name.
+        Auto = "auto",
+        /// Pieces of text and what replaces them.
+        Replace = "replace",
+        /// Patches.
+        Patch = "patch",
+    }
+}
+
+value::choice! {
+    /// How the reasoning of earlier replies is sent back.
+    pub enum ReplayChoice {
+        /// By the model's name.
+        Auto = "auto",
+        /// Not at all.
+        Never = "never",
+        /// In the field `reasoning_content`.
+        ReasoningContent = "reasoning_content",
+        /// In the field `reasoning`.
+        Reasoning = "reasoning",
+        /// Before the content, between `<think>` tags.
+        ThinkTags = "think_tags",
+    }
+}
+
+value::choice! {
     /// Which sandbox runs commands.
     pub enum SandboxBackend {
         /// Namespaces on this machine.
         Local = "local",
+    }
+}
+
+value::choice! {
+    /// What a rule of permission says.
+    pub enum PermissionMode {
+        /// Go on.
+        Allow = "allow",
+        /// Ask a person.
+        Ask = "ask",
+        /// Never.
+        Deny = "deny",
     }
 }
 
@@ -224,10 +351,14 @@ pub struct Config {
     pub model: ModelConfig,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
-    /// `[budget]`
-    pub budget: BudgetConfig,
+    /// `[permission]`
+    pub permission: PermissionConfig,
+    /// `[web]`
+    pub web: WebConfig,
     /// `[agent]`
     pub agent: AgentConfig,
+    /// `[budget]`
+    pub budget: BudgetConfig,
     /// `[queue]`
     pub queue: QueueConfig,
     /// `[log]`
@@ -244,8 +375,10 @@ pub fn sections() -> Vec<SectionInfo> {
         GitHubConfig::info(),
         ModelConfig::info(),
         SandboxConfig::info(),
-        BudgetConfig::info(),
+        PermissionConfig::info(),
+        WebConfig::info(),
         AgentConfig::info(),
+        BudgetConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
     ]
@@ -260,8 +393,10 @@ impl Config {
             self.github.shown(),
             self.model.shown(),
             self.sandbox.shown(),
-            self.budget.shown(),
+            self.permission.shown(),
+            self.web.shown(),
             self.agent.shown(),
+            self.budget.shown(),
             self.queue.shown(),
             self.log.shown(),
         ];
@@ -285,6 +420,8 @@ impl Config {
             &github.webhook_secret,
             &github.webhook_secret_previous,
             &self.model.api_key,
+            &self.model.fallback_api_key,
+            &self.web.github_token,
         ]
         .into_iter()
         .flatten()
@@ -334,6 +471,7 @@ impl Config {
             ("model.timeout_seconds", self.model.timeout_seconds),
             ("model.idle_timeout_seconds", self.model.idle_timeout_seconds),
             ("sandbox.command_timeout_seconds", self.sandbox.command_timeout_seconds),
+            ("web.timeout_seconds", self.web.timeout_seconds),
             ("queue.heartbeat_seconds", self.queue.heartbeat_seconds),
             ("queue.poll_seconds", self.queue.poll_seconds),
         ] {
@@ -350,6 +488,7 @@ impl Config {
         if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
             problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
         }
+        self.model.check(problems);
         if !self.github.command.starts_with('/')
             || self.github.command.len() < 2
             || self.github.command.contains(char::is_whitespace)
@@ -368,6 +507,29 @@ impl Config {
         if !(0.0..=MAX_ANSWER_DAYS).contains(&self.queue.answer_days) {
             problems.push(format!("queue.answer_days: 0 (nobody is asked) to {MAX_ANSWER_DAYS}"));
         }
+        for host in &self.web.hosts {
+            if let Err(problem) = crate::permission::HostRule::parse(host) {
+                problems.push(format!("web.hosts: {problem}"));
+            }
+        }
+        for entry in &self.web.allow_private {
+            if let Err(problem) = crate::permission::host_and_port(entry) {
+                problems.push(format!("web.allow_private: {problem}"));
+            }
+        }
+        if self.web.in_jobs && self.web.unsafe_allow_all {
+            problems.push(
+                "web.in_jobs: together with web.unsafe_allow_all, whoever writes an issue could have anything sent \
+                 anywhere; list the hosts that jobs need in web.hosts"
+                    .to_owned(),
+            );
+        }
+        if let Err(found) = crate::permission::check(&self.permission) {
+            problems.extend(found);
+        }
+        if self.agent.max_explore_turns == 0 {
+            problems.push("agent.max_explore_turns: at least 1".to_owned());
+        }
         if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
             problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
         }
@@ -376,6 +538,30 @@ impl Config {
 
 /// Whoever has not answered within a year will not.
 const MAX_ANSWER_DAYS: f64 = 365.0;
+
+impl ModelConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        if self.context_window.is_some_and(|window| window < MIN_CONTEXT_WINDOW) {
+            problems.push(format!(
+                "model.context_window: at least {MIN_CONTEXT_WINDOW} tokens, or the tools alone do not fit"
+            ));
+        }
+        if self.max_output_tokens == 0 {
+            problems.push("model.max_output_tokens: at least 1".to_owned());
+        }
+        if self.temperature.is_some_and(|degree| !(0.0..=2.0).contains(&degree)) {
+            problems.push("model.temperature: a number from 0 to 2".to_owned());
+        }
+        if self.fallback_api_key.is_some() && self.fallback_base_url.is_none() {
+            problems.push(
+                "model.fallback_api_key: is for the server of model.fallback_base_url, which is not set".to_owned(),
+            );
+        }
+    }
+}
+
+/// Rules, tools and a short task take about as much.
+const MIN_CONTEXT_WINDOW: u64 = 4_096;
 
 /// Shorter webhook secrets can be guessed.
 const MIN_WEBHOOK_SECRET: usize = 16;

@@ -209,6 +209,12 @@ pub enum RunEvent {
     ModelReplied {
         /// Turn, from 1.
         turn: u32,
+        /// Which model; with a fallback, not always the same.
+        #[serde(default)]
+        model: String,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.
@@ -228,6 +234,9 @@ pub enum RunEvent {
     ToolCalled {
         /// Turn, from 1.
         turn: u32,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// The tool.
         tool: String,
         /// Its arguments as JSON text, capped.
@@ -243,6 +252,17 @@ pub enum RunEvent {
     PlanUpdated {
         /// All steps.
         steps: Vec<PlanStep>,
+    },
+    /// The conversation was made shorter, so that it fits the model.
+    Shortened {
+        /// How much, in words.
+        text: String,
+        /// Tokens of the call that summarised a part of it, if one was made.
+        #[serde(default)]
+        usage: Option<Usage>,
+        /// Its money in US dollars; `None` when the price is unknown.
+        #[serde(default)]
+        cost_usd: Option<f64>,
     },
     /// A limit is near.
     BudgetWarned {
@@ -328,14 +348,23 @@ pub struct Totals {
 impl Totals {
     /// Adds one event.
     pub fn add(&mut self, event: &RunEvent) {
-        if let RunEvent::ModelReplied { usage, cost_usd, .. } = event {
-            self.turns += 1;
-            self.input_tokens += usage.input_tokens;
-            self.output_tokens += usage.output_tokens;
-            match cost_usd {
-                Some(cost) => self.cost_usd += cost,
-                None => self.price_unknown = true,
+        let (usage, cost_usd) = match event {
+            RunEvent::ModelReplied { usage, cost_usd, .. } => {
+                self.turns += 1;
+                (usage, cost_usd)
             }
+            RunEvent::Shortened {
+                usage: Some(usage),
+                cost_usd,
+                ..
+            } => (usage, cost_usd),
+            _ => return,
+        };
+        self.input_tokens += usage.input_tokens;
+        self.output_tokens += usage.output_tokens;
+        match cost_usd {
+            Some(cost) => self.cost_usd += cost,
+            None => self.price_unknown = true,
         }
     }
 
@@ -360,5 +389,18 @@ mod tests {
         let totals = Totals::of([&event]);
         assert_eq!((totals.turns, totals.output_tokens, totals.price_unknown), (1, 2, true));
         assert_eq!(event.kind(), "model_replied");
+    }
+
+    #[test]
+    fn a_summary_costs_tokens_and_is_no_turn() {
+        let shortened =
+            r#"{"kind":"shortened","text":"x","usage":{"input_tokens":5,"output_tokens":1},"cost_usd":0.5}"#;
+        let free = r#"{"kind":"shortened","text":"x"}"#;
+        let events: Vec<RunEvent> = [shortened, free]
+            .map(|event| serde_json::from_str(event).unwrap())
+            .into();
+        let totals = Totals::of(&events);
+        assert_eq!((totals.turns, totals.input_tokens, totals.price_unknown), (0, 5, false));
+        assert!((totals.cost_usd - 0.5).abs() < 1e-9);
     }
 }

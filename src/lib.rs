@@ -20,7 +20,7 @@
 //! | claim | [`queue`] | state, fence, lease | the lease ends, the job is recovered, the old fence is shut out |
 //! | authorize, gather | [`authority`], [`run`] | events | only reads so far: done again |
 //! | open | [`workspace`], [`sandbox`] | a marked run folder | used again if complete, else made anew |
-//! | solve | [`agent`] | each turn: conversation checkpoint | goes on from the last turn; half-done tool calls are answered as interrupted |
+//! | solve | [`agent`] | each reply and output: the conversation's log | goes on from the last turn; half-done tool calls are answered as interrupted |
 //! | verify | [`run`] | check results | done again |
 //! | publish | [`publish`] | the bundle and all effect rows | only the effects go on; the model is not run again |
 //! | finish | [`worker`] | job state | one status comment, edited, never repeated |
@@ -33,7 +33,8 @@
 //! private to it.
 //!
 //! * Words and nouns are plain data and pure functions.
-//! * Ports talk to one outside thing each: [`git`], [`github`], [`model`], [`sandbox`], [`store`].
+//! * Ports talk to one outside thing each: [`git`], [`github`], [`model`], [`net`],
+//!   [`sandbox`], [`store`].
 //! * Abilities combine ports; flows combine abilities; loops and doors drive flows; [`app`] puts
 //!   everything together.
 //!
@@ -52,6 +53,7 @@
 // words
 pub mod clock;
 pub mod ids;
+pub mod language;
 pub mod secret;
 pub mod text;
 // nouns
@@ -63,10 +65,12 @@ pub mod note;
 pub mod permission;
 pub mod question;
 pub mod repo_config;
+pub mod skill;
 // ports
 pub mod git;
 pub mod github;
 pub mod model;
+pub mod net;
 pub mod sandbox;
 pub mod store;
 // decisions about failures, and what a run keeps of its conversation

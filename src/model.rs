@@ -14,17 +14,26 @@ use crate::event::Usage;
 use crate::ids::RepoName;
 use crate::secret::Redactor;
 
+mod address;
+mod assembly;
 mod client;
+mod cut;
+mod endpoint;
 mod failure;
+mod names;
+mod overflow;
 mod pricing;
 mod profile;
 mod quirks;
 mod reading;
+mod screen;
 mod sse;
 mod stub;
 mod text_calls;
+mod text_mode;
 mod wire;
 
+pub use pricing::{count_message, count_request, count_tools};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.
@@ -79,6 +88,12 @@ impl Message {
         }
     }
 
+    /// Cautious count of the tokens that a model reads in it; reasoning is not counted, since it is
+    /// hardly ever sent back.
+    pub fn tokens(&self) -> u64 {
+        pricing::count_message(self)
+    }
+
     fn plain(role: Role, content: String) -> Self {
         Self {
             role,
@@ -122,11 +137,31 @@ pub struct ToolSpec {
     pub parameters: serde_json::Value,
 }
 
+impl ToolSpec {
+    /// Cautious count of the tokens that a model reads in it.
+    pub fn tokens(&self) -> u64 {
+        pricing::count_tool(self)
+    }
+}
+
+/// What a reply is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The next turn of a conversation.
+    Turn,
+    /// A summary of a part of it. No turn of a script answers that.
+    Summary,
+}
+
 /// One call.
 #[derive(Debug, Clone)]
 pub struct ChatRequest {
-    /// The conversation.
-    pub messages: Vec<Message>,
+    /// Which agent asks: the one that leads a run is `main`, its children have names of their own.
+    pub agent: String,
+    /// For what.
+    pub purpose: Purpose,
+    /// The conversation. Shared with the log that it comes from: nothing is copied for a request.
+    pub messages: Vec<Arc<Message>>,
     /// The tools that may be called.
     pub tools: Vec<ToolSpec>,
     /// Most tokens of the reply.
@@ -137,6 +172,22 @@ pub struct ChatRequest {
     pub turn: u32,
     /// Who watches the reply arrive.
     pub live: Live,
+}
+
+impl ChatRequest {
+    /// A conversation of its own, without tools.
+    pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
+        Self {
+            agent: "main".to_owned(),
+            purpose: Purpose::Turn,
+            messages: messages.into_iter().map(Arc::new).collect(),
+            tools: Vec::new(),
+            max_output_tokens: 1_024,
+            repo: None,
+            turn: 0,
+            live: Live::default(),
+        }
+    }
 }
 
 /// Why a reply ended.
@@ -153,14 +204,19 @@ pub enum FinishReason {
     Filtered,
 }
 
-/// A complete reply. Half a tool call never gets here.
+/// A complete reply, or one that the output limit cut. Half a tool call is only there as one whose
+/// arguments are no JSON, and only as the last of a reply that ended for its length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatReply {
+    /// Which model replied; with a fallback, not always the same.
+    pub model: String,
+    /// What people should know of how the reply came about.
+    pub notes: Vec<String>,
     /// What was said.
     pub content: String,
     /// What was thought.
     pub reasoning: String,
-    /// Tools called, complete ones only.
+    /// Tools called.
     pub tool_calls: Vec<ToolCall>,
     /// Why it ended.
     pub finish: FinishReason,
@@ -204,8 +260,39 @@ pub enum ModelError {
     NoScript(String),
 }
 
+impl ModelError {
+    /// The same error in other words.
+    pub(crate) fn with_words(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::RateLimited { retry_after, detail } => Self::RateLimited {
+                retry_after,
+                detail: change(detail),
+            },
+            Self::Unavailable(words) => Self::Unavailable(change(words)),
+            Self::Unauthorized(words) => Self::Unauthorized(change(words)),
+            Self::PaymentRequired(words) => Self::PaymentRequired(change(words)),
+            Self::ContextOverflow(words) => Self::ContextOverflow(change(words)),
+            Self::Rejected(words) => Self::Rejected(change(words)),
+            other @ (Self::Cancelled | Self::NoScript(_)) => other,
+        }
+    }
+}
+
+/// A call that gave no reply. What came of it before it failed may have to be paid for all the
+/// same, and counts.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Failed {
+    /// Why.
+    pub error: ModelError,
+    /// Tokens that the server may charge.
+    pub usage: Usage,
+    /// Money for them in US dollars, `None` when the price is unknown.
+    pub cost_usd: Option<f64>,
+}
+
 /// What a model can do, from its name and the configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Most tokens of a request and its reply together.
     pub context_window: u64,
@@ -250,6 +337,11 @@ impl Live {
         Self(Some(Arc::new(watcher)))
     }
 
+    /// Whether anybody watches.
+    pub fn is_watched(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Shows a part.
     pub fn show(&self, delta: Delta<'_>) {
         if let Some(watcher) = &self.0 {
@@ -276,6 +368,15 @@ pub trait Model: Send + Sync {
 
     /// Asks for one reply. Retries what can pass within its own deadline.
     async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError>;
+
+    /// The same, and an error says what the call may have cost all the same.
+    async fn attempt(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, Failed> {
+        self.complete(request, cancel).await.map_err(|error| Failed {
+            error,
+            usage: Usage::default(),
+            cost_usd: Some(0.0),
+        })
+    }
 
     /// Whether the model's price is known.
     fn price_known(&self) -> bool;

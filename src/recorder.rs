@@ -1,10 +1,15 @@
-//! Writes a run's events and checkpoints: redacted, capped, and under the run's lease, so that a
-//! worker that lost its lease cannot write any more. Called by `agent`, `run` and `publish`.
-//! Never reads events back to decide something.
+//! Writes a run's events, conversation and checkpoints: redacted, capped, and under the run's
+//! lease, so that a worker that lost its lease cannot write any more. Called by `agent`, `run` and
+//! `publish`. Never reads events back to decide something.
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::clock::Clock;
+use crate::conversation::Entry;
 use crate::event::{Event, RunEvent};
 use crate::ids::JobId;
 use crate::job::Lease;
@@ -14,6 +19,22 @@ use crate::text;
 
 /// Most bytes of one text field of an event.
 const MAX_FIELD_BYTES: usize = 16 * 1024;
+
+/// Most bytes of one text of a conversation. What writes entries caps tighter.
+const MAX_SAID_BYTES: usize = 2 * 1024 * 1024;
+
+/// Entries of a conversation read in one statement.
+const PAGE: u32 = 200;
+
+/// The latest value of a kind of checkpoint, stored together with what it speaks of.
+pub struct Latest<'a> {
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its position.
+    pub seq: i64,
+    /// Its value.
+    pub body: Vec<u8>,
+}
 
 /// Called with each event after it is written; must not block.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -30,7 +51,19 @@ pub struct Recorder {
 #[derive(Clone)]
 enum Sink {
     Store { store: Store, lease: Lease },
-    Memory { job: JobId, events: Arc<Mutex<Vec<Event>>> },
+    Memory { job: JobId, kept: Arc<Mutex<Kept>> },
+}
+
+/// What a recorder in memory keeps.
+#[derive(Default)]
+struct Kept {
+    events: Vec<Event>,
+    /// Each agent's conversation.
+    logs: HashMap<String, Vec<Entry>>,
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recorder {
@@ -50,7 +83,7 @@ impl Recorder {
         Self {
             sink: Sink::Memory {
                 job,
-                events: Arc::default(),
+                kept: Arc::default(),
             },
             clock,
             redactor,
@@ -74,7 +107,7 @@ impl Recorder {
     /// # Errors
     /// [`StoreError::LeaseLost`] when the run must stop; other errors of the database.
     pub async fn record(&self, event: RunEvent) -> Result<(), StoreError> {
-        let event = self.clean(event)?;
+        let event = self.clean(&event, MAX_FIELD_BYTES)?;
         let at = self.clock.now();
         let written = match &self.sink {
             Sink::Store { store, lease } => {
@@ -88,8 +121,8 @@ impl Recorder {
                     body: event,
                 }
             }
-            Sink::Memory { job, events } => {
-                let mut events = events.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            Sink::Memory { job, kept } => {
+                let events = &mut lock(kept).events;
                 let written = Event {
                     job: job.clone(),
                     seq: events.len() as i64 + 1,
@@ -122,37 +155,109 @@ impl Recorder {
         }
     }
 
+    /// Appends entries to the conversation of one agent, the first at position `first`, and stores
+    /// with them, in one transaction, how far the run has got.
+    ///
+    /// # Errors
+    /// As [`Recorder::record`]; also when a position is taken already.
+    pub async fn append(
+        &self,
+        agent: &str,
+        first: u64,
+        entries: &[Entry],
+        latest: Option<Latest<'_>>,
+    ) -> Result<(), StoreError> {
+        let entries = entries.iter().map(|entry| self.clean(entry, MAX_SAID_BYTES));
+        let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
+        match &self.sink {
+            Sink::Store { store, lease } => {
+                let bodies = entries.iter().map(serde_json::to_string);
+                let bodies: Vec<String> = bodies.collect::<Result<_, _>>().map_err(corrupt)?;
+                let first = i64::try_from(first).map_err(corrupt)?;
+                let mut tx = store.begin().await?;
+                tx.append_conversation(lease, agent, first, &bodies).await?;
+                if let Some(latest) = latest {
+                    tx.save_checkpoint(lease, latest.kind, latest.seq, &latest.body).await?;
+                }
+                tx.commit().await
+            }
+            Sink::Memory { kept, .. } => {
+                let kept = &mut lock(kept);
+                let log = kept.logs.entry(agent.to_owned()).or_default();
+                if log.len() as u64 != first {
+                    return Err(StoreError::Corrupt(format!(
+                        "the conversation of {agent} has {} entries, and one came for position {first}",
+                        log.len()
+                    )));
+                }
+                log.extend(entries);
+                Ok(())
+            }
+        }
+    }
+
+    /// A part of an agent's conversation: entries from position `from` on, in order. Empty behind
+    /// its end.
+    ///
+    /// # Errors
+    /// Those of the database; [`StoreError::Corrupt`] when an entry does not parse.
+    pub async fn conversation(&self, agent: &str, from: u64) -> Result<Vec<Entry>, StoreError> {
+        match &self.sink {
+            Sink::Store { store, lease } => {
+                let from = i64::try_from(from).map_err(corrupt)?;
+                let mut tx = store.begin().await?;
+                let page = tx.conversation(&lease.job, agent, from, PAGE).await?;
+                page.iter()
+                    .map(|(_, body)| serde_json::from_str(body).map_err(corrupt))
+                    .collect()
+            }
+            Sink::Memory { kept, .. } => {
+                let from = usize::try_from(from).unwrap_or(usize::MAX);
+                let kept = lock(kept);
+                let log = kept.logs.get(agent).and_then(|log| log.get(from..));
+                Ok(log.unwrap_or_default().iter().take(PAGE as usize).cloned().collect())
+            }
+        }
+    }
+
     /// The events kept in memory; empty for a recorder that stores.
     pub fn kept(&self) -> Vec<Event> {
         match &self.sink {
             Sink::Store { .. } => Vec::new(),
-            Sink::Memory { events, .. } => events.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone(),
+            Sink::Memory { kept, .. } => lock(kept).events.clone(),
         }
     }
 
     /// Redacts and caps every text field.
-    fn clean(&self, event: RunEvent) -> Result<RunEvent, StoreError> {
-        let mut value = serde_json::to_value(&event).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        self.clean_value(&mut value);
-        serde_json::from_value(value).map_err(|error| StoreError::Corrupt(error.to_string()))
+    fn clean<T: Serialize + DeserializeOwned>(&self, value: &T, max_bytes: usize) -> Result<T, StoreError> {
+        let mut value = serde_json::to_value(value).map_err(corrupt)?;
+        self.clean_value(&mut value, max_bytes);
+        serde_json::from_value(value).map_err(corrupt)
     }
 
-    fn clean_value(&self, value: &mut serde_json::Value) {
+    fn clean_value(&self, value: &mut serde_json::Value, max_bytes: usize) {
         match value {
             serde_json::Value::String(text) => {
                 // NUL cannot be stored by PostgreSQL.
-                *text = text::cap_middle(&self.redactor.redact(text), MAX_FIELD_BYTES).replace('\0', "␀");
+                *text = text::cap_middle(&self.redactor.redact(text), max_bytes).replace('\0', "␀");
             }
-            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.clean_value(item)),
-            serde_json::Value::Object(fields) => fields.values_mut().for_each(|field| self.clean_value(field)),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.clean_value(item, max_bytes)),
+            serde_json::Value::Object(fields) => {
+                fields.values_mut().for_each(|field| self.clean_value(field, max_bytes));
+            }
             _ => {}
         }
     }
 }
 
+fn corrupt(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Message;
     use crate::secret::Secret;
 
     #[tokio::test]
@@ -166,5 +271,23 @@ mod tests {
             panic!("another event")
         };
         assert!(text.starts_with("[redacted] xxx") && text.len() < 17_000);
+    }
+
+    #[tokio::test]
+    async fn a_conversation_is_redacted_and_read_in_portions() {
+        let redactor = Redactor::default();
+        redactor.add(&Secret::new("very-secret-value"));
+        let recorder = Recorder::in_memory(Clock::System, redactor);
+        let said = |at: u64| Entry::said(Message::user(format!("{at} very-secret-value")));
+        let entries: Vec<Entry> = (0..250).map(said).collect();
+        recorder.append("main", 0, &entries[..3], None).await.unwrap();
+        recorder.append("main", 3, &entries[3..], None).await.unwrap();
+        assert!(recorder.append("main", 7, &entries[..1], None).await.is_err());
+        assert_eq!(recorder.conversation("main", 0).await.unwrap().len(), 200);
+        let rest = recorder.conversation("main", 200).await.unwrap();
+        assert_eq!(rest.len(), 50);
+        assert_eq!(rest[0], Entry::said(Message::user("200 [redacted]")));
+        assert!(recorder.conversation("main", 250).await.unwrap().is_empty());
+        assert!(recorder.conversation("review-1", 0).await.unwrap().is_empty());
     }
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
+use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution, SolveError, Stop};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
+use crate::conversation::MAIN;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -24,22 +25,26 @@ use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::sandbox::{self, Sandbox};
 use crate::secret::Redactor;
+use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
+mod environment;
 mod gather;
+mod guidance;
 mod restore;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
+pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
 
-/// Checkpoint with the conversation, written by the agent after each turn.
-pub const CONVERSATION: &str = "conversation";
+pub use crate::agent::CONVERSATION;
+
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
 
@@ -52,6 +57,10 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// `[agent]`
+    pub agent: AgentConfig,
+    /// Skills of this program and of the administrator.
+    pub skills: Shelf,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// What tool calls may do without asking.
@@ -60,10 +69,10 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
-    /// `[agent]`
-    pub agent: AgentConfig,
     /// What is kept for later runs, where the run has a repository of its own to keep it for.
     pub memory: Option<Memory>,
+    /// The web, for runs that may reach it.
+    pub web: Option<Arc<Web>>,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -75,6 +84,10 @@ pub struct Ports {
 pub struct Work {
     /// What the agent is asked.
     pub brief: Brief,
+    /// What the repository, if it is trusted, and the administrator say to the agent besides.
+    pub guidance: Guidance,
+    /// Random for each run: what delimits text of strangers.
+    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -164,6 +177,7 @@ pub async fn work(
         sandbox: &sandbox,
         recorder,
         cancel,
+        permission: ports.permission.for_run(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -178,15 +192,17 @@ struct Desk<'a> {
     sandbox: &'a Arc<dyn Sandbox>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
+    /// The rules with what people approve in this run.
+    permission: Policy,
 }
 
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
+        for text in std::mem::take(&mut work.guidance.notes) {
+            self.recorder.record(RunEvent::Noted { text }).await?;
+        }
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier
-            .conversation
-            .as_ref()
-            .is_some_and(|earlier| !earlier.messages.is_empty());
+        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let known = work
             .brief
             .checks
@@ -237,7 +253,7 @@ impl Desk<'_> {
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take(), &verdict)).await?,
             };
             let (change, violations) = self.import(work).await?;
             verdict.head.clear(); // what an earlier change of this run came to
@@ -278,15 +294,20 @@ impl Desk<'_> {
 
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
-    async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+    async fn solve(&self, work: &Work, resume: Option<Checkpoint>, verdict: &Verdict) -> Result<Solution, JobError> {
+        let setting = self.setting(work, verdict).await;
+        let tools = self.tools(&setting);
         let task = agent::Task {
+            name: MAIN,
+            fence: &work.fence,
             brief: &work.brief,
+            setting: &setting,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &toolbox(self.ports),
+            tools: &tools,
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
-            permission: &self.ports.permission,
+            permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
             cancel: self.cancel,
@@ -297,6 +318,37 @@ impl Desk<'_> {
             self.keep(SOLUTION, &Some(&solution)).await?;
         }
         Ok(solution)
+    }
+
+    /// What the agent works with.
+    fn tools(&self, setting: &Setting) -> Toolbox {
+        let of_the_sandbox = Toolbox::standard()
+            .with_children()
+            .with_skills(&setting.guidance.skills);
+        let of_the_web = self.ports.web.iter().flat_map(Web::tools);
+        let mut tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
+        if let Some(memory) = &self.ports.memory {
+            tools = tools.remembering(memory);
+        }
+        if self.ports.people.can_ask() {
+            tools.asking_people()
+        } else {
+            tools
+        }
+    }
+
+    /// What the agent finds beside its brief.
+    async fn setting(&self, work: &Work, verdict: &Verdict) -> Setting {
+        let config = &self.ports.agent;
+        let failed = verdict.base.iter().filter(|check| !check.passed());
+        Setting {
+            environment: environment::look(self.sandbox, self.cancel).await,
+            network: false,
+            failing_checks: failed.map(|check| check.command.clone()).collect(),
+            guidance: work.guidance.clone(),
+            review_before_finish: config.review_before_finish,
+            max_explore_turns: config.max_explore_turns,
+        }
     }
 
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {
@@ -333,19 +385,6 @@ impl Desk<'_> {
             Err(GitError::Policy(violations)) => Ok((None, violations)),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// The tools of a run. Those that ask people are offered where somebody can answer.
-fn toolbox(ports: &Ports) -> Toolbox {
-    let mut tools = Toolbox::standard();
-    if let Some(memory) = &ports.memory {
-        tools = tools.remembering(memory);
-    }
-    if ports.people.can_ask() {
-        tools.asking_people()
-    } else {
-        tools
     }
 }
 

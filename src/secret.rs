@@ -97,7 +97,7 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// What stands where a secret stood.
-const MARK: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 /// Live secrets shorter than this are not searched for: they would hit ordinary words.
 const MIN_SECRET_BYTES: usize = 8;
@@ -135,16 +135,32 @@ impl Redactor {
 
     /// The text without secrets.
     pub fn redact(&self, text: &str) -> String {
-        let mut clean = SHAPES.replace_all(text, MARK).into_owned();
+        let mut clean = SHAPES.replace_all(text, REDACTED).into_owned();
         for list in [&self.lasting, &self.passing] {
             let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             for secret in live.iter().flatten() {
                 if clean.contains(secret.expose()) {
-                    clean = clean.replace(secret.expose(), MARK);
+                    clean = clean.replace(secret.expose(), REDACTED);
                 }
             }
         }
         clean
+    }
+
+    /// How many bytes at the end of a text may be the beginning of a live secret of several words
+    /// or of other letters than ASCII. (Of others, the word as a whole is one or is not.)
+    pub fn begun_secret(&self, text: &str) -> usize {
+        let mut longest = 0;
+        for list in [&self.lasting, &self.passing] {
+            let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let several = live.iter().flatten().map(Secret::expose);
+            for secret in several.filter(|secret| secret.contains(|c: char| c.is_whitespace() || !c.is_ascii())) {
+                let starts = secret.char_indices().skip(1).map(|(at, _)| at);
+                let begun = starts.filter(|at| text.ends_with(&secret[..*at])).max();
+                longest = longest.max(begun.unwrap_or(0));
+            }
+        }
+        longest
     }
 
     /// Whether the text holds a live secret in any of its forms.
@@ -229,8 +245,8 @@ mod tests {
         let redactor = Redactor::default();
         let token = format!("ghs_{}", "A".repeat(36));
         assert_eq!(redactor.redact(&format!("x {token} y")), "x [redacted] y");
-        assert_eq!(redactor.redact("-----BEGIN RSA PRIVATE KEY-----\nabc"), MARK);
-        assert_eq!(redactor.redact("postgres://u:pw@db/x"), MARK);
+        assert_eq!(redactor.redact("-----BEGIN RSA PRIVATE KEY-----\nabc"), REDACTED);
+        assert_eq!(redactor.redact("postgres://u:pw@db/x"), REDACTED);
         let hash = "9fceb02c0f6d3c4b1a6f8e1f0d3c4b1a6f8e1f0d sha512-abcDEF123==";
         assert_eq!(redactor.redact(hash), hash);
     }

@@ -35,6 +35,7 @@ mod cancel;
 mod checkpoints;
 mod claims;
 mod connect;
+mod conversation;
 mod deliveries;
 mod doorbell;
 mod effects;

@@ -13,9 +13,12 @@ use crate::memory::Memory;
 use crate::model::{ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
+mod agent;
 mod alias;
+mod apply_patch;
 mod arguments;
 mod ask_user;
+mod ast_grep;
 mod confirm;
 mod edit;
 mod edit_file;
@@ -24,14 +27,33 @@ mod glob;
 mod grep;
 mod list_directory;
 mod memory;
+mod patch;
 mod plan;
 mod read_file;
 mod reason;
+mod review;
 mod run_command;
+mod search_code;
+mod skill;
+mod web;
 mod write_file;
+
+pub use review::{Finding, Review, Verdict};
+pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+
+/// Tools that change nothing, which is all a child gets.
+const READ_ONLY: [&str; 7] = [
+    "list_directory",
+    "read_file",
+    "glob",
+    "grep",
+    "ast_grep",
+    "search_code",
+    "diff",
+];
 
 /// What a tool needs to work.
 pub struct ToolContext<'a> {
@@ -50,8 +72,36 @@ pub enum ToolOutput {
     Plan(Vec<crate::event::PlanStep>, String),
     /// A person has to be asked.
     Ask(crate::question::Question),
+    /// A child has to do something.
+    Delegate(Errand),
+    /// A child is done.
+    Conclude(Conclusion),
     /// The agent is done.
     Finish(Finish),
+}
+
+/// What a child is to do. It can read, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// Answer a question about the repository.
+    Answer {
+        /// The question.
+        question: String,
+    },
+    /// Review the change.
+    Review {
+        /// What to look at closely.
+        focus: String,
+    },
+}
+
+/// What a child comes back with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// An answer.
+    Answer(String),
+    /// A review.
+    Review(Review),
 }
 
 /// How the agent says it ended.
@@ -124,13 +174,16 @@ pub struct Toolbox {
 impl Toolbox {
     /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 9] = [
+        let tools: [Box<dyn Tool>; 12] = [
             Box::new(list_directory::ListDirectory),
             Box::new(read_file::ReadFile),
             Box::new(write_file::WriteFile),
             Box::new(edit_file::EditFile),
+            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
+            Box::new(ast_grep::AstGrep),
+            Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
             Box::new(plan::Plan),
             Box::new(finish::FinishTool),
@@ -156,11 +209,45 @@ impl Toolbox {
             .with(Box::new(reason::Reason(memory.clone())))
     }
 
+    /// What a child may do on an errand: look, and give its conclusion.
+    pub fn for_errand(errand: &Errand) -> Self {
+        let mut tools = Self::standard();
+        tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.asking.clear();
+        tools.with(match errand {
+            Errand::Answer { .. } => Box::new(agent::Conclude),
+            Errand::Review { .. } => Box::new(review::ConcludeReview),
+        })
+    }
+
+    /// The same tools and those that send a child on an errand.
+    #[must_use]
+    pub fn with_children(self) -> Self {
+        self.with(Box::new(agent::AskChild)).with(Box::new(review::AskReview))
+    }
+
+    /// The same tools and the one that shows skills, if there are any.
+    #[must_use]
+    pub fn with_skills(self, shelf: &crate::skill::Shelf) -> Self {
+        match shelf.offered().next() {
+            Some(_) => self.with(Box::new(skill::ShowSkill(shelf.clone()))),
+            None => self,
+        }
+    }
+
     /// The same tools and one more.
     #[must_use]
     pub fn with(mut self, tool: Box<dyn Tool>) -> Self {
         self.tools.push((tool.spec(), tool));
         self
+    }
+
+    /// A call by the tool's own name, with arguments as that tool takes them.
+    pub fn resolved(&self, call: &ToolCall) -> (String, Value) {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => alias::resolve(&call.name, arguments),
+            Err(_) => (call.name.clone(), Value::String(call.arguments.clone())),
+        }
     }
 
     /// What the rules of permission know a call by; its bare name if there is no such tool.
@@ -176,6 +263,17 @@ impl Toolbox {
     fn find(&self, name: &str) -> Option<&dyn Tool> {
         let mut all = self.tools.iter().chain(&self.asking);
         all.find(|(spec, _)| spec.name == name).map(|(_, tool)| tool.as_ref())
+    }
+
+    /// The call as it will run, for people: the tool's own name and its arguments as JSON.
+    pub fn as_it_runs(&self, call: &ToolCall) -> String {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => {
+                let (name, arguments) = alias::resolve(&call.name, arguments);
+                format!("{name} {arguments}")
+            }
+            Err(_) => format!("{} {}", call.name, call.arguments),
+        }
     }
 
     /// The tools as the model is told of them.
@@ -271,6 +369,36 @@ async fn read_bytes(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Re
     }
 }
 
+/// As [`read_bytes`]; a file that is not there is answered with those of the same name.
+async fn read_existing(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Result<ReadBytes, ToolError> {
+    match read_bytes(context, path, max_bytes).await {
+        Err(ToolError::ForModel(problem)) => Err(ToolError::ForModel(with_namesakes(context, path, problem).await?)),
+        read => read,
+    }
+}
+
+/// A path that does not exist, with files of the same name that do.
+async fn with_namesakes(context: &ToolContext<'_>, path: &str, problem: String) -> Result<String, ToolError> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if !problem.ends_with("does not exist") || name.is_empty() {
+        return Ok(problem);
+    }
+    let request = FileRequest::Glob {
+        pattern: format!("**/{}", globset::escape(name)),
+        max_entries: 3,
+    };
+    let found = match context.sandbox.files(&request).await? {
+        FileReply::Entries { entries, .. } => entries,
+        _ => Vec::new(),
+    };
+    let names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    Ok(match names.as_slice() {
+        [] => problem,
+        [one] => format!("{problem}; {one} does"),
+        several => format!("{problem}; {} do", several.join(", ")),
+    })
+}
+
 async fn write_bytes(
     context: &ToolContext<'_>,
     path: &str,
@@ -317,6 +445,54 @@ mod tests {
         ] {
             assert_eq!(relative(path), expected);
         }
+    }
+
+    #[test]
+    fn rules_of_permission_can_name_every_tool() {
+        for spec in Toolbox::standard().specs() {
+            assert!(
+                crate::permission::is_known_tool(&spec.name),
+                "{} is missing in the table of permission/rule.rs",
+                spec.name
+            );
+        }
+    }
+
+    #[track_caller]
+    fn check_key(name: &str, arguments: &str, key: &str) {
+        let call = ToolCall {
+            id: String::new(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        assert_eq!(Toolbox::standard().permission_key(&call), key);
+    }
+
+    #[test]
+    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
+        check_key(
+            "run_command",
+            r#"{"command": "/usr/bin/git  status"}"#,
+            "run_command:git status",
+        );
+        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
+        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
+        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
+        check_key(
+            "write_file",
+            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
+            "write_file:src/a.rs",
+        );
+        check_key(
+            "edit",
+            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
+            "edit_file:a",
+        );
+        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
+        check_key("list_directory", "{}", "list_directory:.");
+        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
+        check_key("run_command", "{", "run_command");
+        check_key("nonsense", "{}", "nonsense");
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Meter {
     /// Counts a reply.
     pub(super) fn charge(&mut self, reply: &ChatReply) {
         self.turns += 1;
+        self.charge_beside(reply);
+    }
+
+    /// Counts a reply that is no turn of the conversation.
+    pub(super) fn charge_beside(&mut self, reply: &ChatReply) {
         self.tokens = self
             .tokens
             .saturating_add(reply.usage.input_tokens)
@@ -64,6 +69,16 @@ impl Meter {
     /// Replies left.
     pub(super) fn turns_left(&self) -> u32 {
         self.budget.max_turns.saturating_sub(self.turns)
+    }
+
+    /// What is left of every limit.
+    pub(super) fn left(&self) -> Left {
+        Left {
+            turns: self.turns_left(),
+            tokens: self.budget.max_tokens.saturating_sub(self.tokens),
+            cost_usd: (self.budget.max_cost_usd > 0.0).then(|| (self.budget.max_cost_usd - self.cost_usd).max(0.0)),
+            time: self.time_left(),
+        }
     }
 
     /// The limit that is reached, in words.
@@ -123,6 +138,19 @@ impl Meter {
     }
 }
 
+/// What is left of the limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Left {
+    /// Replies.
+    pub(super) turns: u32,
+    /// Tokens.
+    pub(super) tokens: u64,
+    /// US dollars, where there is a limit.
+    pub(super) cost_usd: Option<f64>,
+    /// Time.
+    pub(super) time: Duration,
+}
+
 struct Limit {
     of: &'static str,
     share: f64,
@@ -142,6 +170,8 @@ mod tests {
 
     fn reply(tokens: u64, cost_usd: Option<f64>) -> ChatReply {
         ChatReply {
+            model: String::new(),
+            notes: Vec::new(),
             content: String::new(),
             reasoning: String::new(),
             tool_calls: Vec::new(),
@@ -213,10 +243,10 @@ mod tests {
     fn earlier_attempts_count() {
         let earlier = Checkpoint {
             turn: 9,
-            messages: Vec::new(),
             tokens: 10,
             cost_usd: 0.2,
             spent_ms: 3_600_000,
+            ..Checkpoint::NEW
         };
         let meter = Meter::new(BUDGET, Some(&earlier));
         assert_eq!((meter.turns_left(), meter.time_left()), (1, Duration::ZERO));

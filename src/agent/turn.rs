@@ -2,19 +2,22 @@
 //! by the loop in `agent`. Never runs a call whose arguments are not whole, and never leaves a
 //! call without its one output.
 
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
 
-use super::budget::Meter;
-use super::watch::{Repeat, Watch};
-use super::{context, gate, prompt};
-use crate::agent::{Checkpoint, Solution, SolveError, Stop, Task};
+use tokio::time::Instant;
+
+use super::history::INTERRUPTED;
+use super::progress::Progress;
+use super::watch::{Next, Repeat};
+use super::{gate, prompt, subagent, winddown};
+use crate::agent::{SolveError, Stop};
+use crate::conversation::Entry;
 use crate::event::RunEvent;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Role, ToolCall, ToolSpec};
+use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Purpose, Role, ToolCall};
 use crate::sandbox::SandboxError;
-use crate::secret::random_hex;
+use crate::secret::REDACTED;
 use crate::text;
-use crate::tool::{ToolContext, ToolError, ToolOutput};
+use crate::tool::{Errand, Finish, ToolContext, ToolError, ToolOutput};
 
 /// Most bytes of a tool's output in the conversation; tools cap tighter for themselves.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -22,27 +25,14 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
-/// Most bytes of the model's last words in a solution.
-const MAX_LAST_WORDS_BYTES: usize = 4 * 1024;
-
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
 
-/// With as many replies left, the model is told to come to an end.
-const WIND_DOWN_TURNS: u32 = 3;
+/// Most bytes that are kept of what one reply says, and of what it thinks.
+const MAX_SAID_BYTES: usize = 256 * 1024;
 
-/// How far the work has got.
-pub(super) struct Progress<'a> {
-    task: &'a Task<'a>,
-    /// Cancelled when the run is stopped or its time is over.
-    stop: &'a CancellationToken,
-    messages: Vec<Message>,
-    /// Calls of the last reply of an earlier attempt that have no output yet.
-    unanswered: Vec<ToolCall>,
-    meter: Meter,
-    watch: Watch,
-    specs: Vec<ToolSpec>,
-}
+/// Most bytes that are kept of one call's arguments: longer ones are refused anyway.
+const MAX_ARGUMENT_BYTES: usize = 1024 * 1024 + 1;
 
 /// What asking the model came to.
 pub(super) enum Asked {
@@ -52,36 +42,22 @@ pub(super) enum Asked {
     Ended(Stop),
 }
 
-impl<'a> Progress<'a> {
-    /// Begins a conversation, or takes up the one of an earlier attempt.
-    pub(super) async fn begin(
-        task: &'a Task<'a>,
-        meter: Meter,
-        stop: &'a CancellationToken,
-    ) -> Result<Self, SolveError> {
-        let mut progress = Self {
-            task,
-            stop,
-            messages: Vec::new(),
-            unanswered: Vec::new(),
-            meter,
-            watch: Watch::default(),
-            specs: task.tools.specs(),
-        };
-        match &task.resume {
-            Some(earlier) if !earlier.messages.is_empty() => progress.take_up(earlier),
-            _ => progress.open().await?,
+impl Progress<'_> {
+    /// Begins a conversation with the rules and the brief.
+    pub(super) async fn open(&mut self) -> Result<(), SolveError> {
+        if self.history.length() > 0 {
+            self.note(Entry::Restarted);
         }
-        Ok(progress)
-    }
-
-    async fn open(&mut self) -> Result<(), SolveError> {
-        let prompt = prompt::render(self.task.brief, &random_hex::<16>());
+        let facts = prompt::Facts {
+            brief: self.task.brief,
+            setting: self.task.setting,
+            budget: self.task.budget,
+            tools: &self.specs,
+        };
+        let prompt = prompt::main(&facts, self.task.fence);
+        self.say(Message::system(prompt.system));
         let redactor = self.task.recorder.redactor();
-        self.messages = vec![
-            Message::system(prompt.system),
-            Message::user(redactor.redact(&prompt.brief)),
-        ];
+        self.say(Message::user(redactor.redact(&prompt.brief)));
         if prompt.had_hidden_text {
             let text =
                 "The request holds text that a web page does not show. The model sees where it is, marked as such."
@@ -98,92 +74,88 @@ impl<'a> Progress<'a> {
         Ok(())
     }
 
-    fn take_up(&mut self, earlier: &Checkpoint) {
-        (self.messages, self.unanswered) = context::mend(earlier.messages.clone());
-        let last = self.messages.last().map(|message| message.role);
-        if last == Some(Role::Assistant) && self.unanswered.is_empty() {
-            self.remark("The run was interrupted here and goes on now.");
-        }
-    }
-
     /// Why the work has to end before another reply.
     pub(super) fn must_stop(&self) -> Option<Stop> {
         if self.task.cancel.is_cancelled() {
             return Some(Stop::Cancelled);
         }
-        self.meter.exhausted().map(Stop::Budget)
+        let limit = self.meter.exhausted()?;
+        Some(Stop::Budget(winddown::with_open_steps(limit, &self.discipline.plan)))
     }
 
     /// Warns people and the model of limits that are near.
     pub(super) async fn warn(&mut self) -> Result<(), SolveError> {
         for text in self.meter.warnings() {
-            self.remark(&format!("Note: {text}. Finish the essential part first."));
+            let left = self.meter.left();
+            let words = if std::mem::replace(&mut self.discipline.is_winding_down, true) {
+                winddown::further(&text, &left)
+            } else {
+                winddown::first(&text, &left)
+            };
+            self.remark(&words);
             self.task.recorder.record(RunEvent::BudgetWarned { text }).await?;
         }
-        if self.meter.turns_left() == WIND_DOWN_TURNS {
-            self.remark(&format!(
-                "Note: you have {WIND_DOWN_TURNS} replies left, this one included. Bring the workspace into a state that \
-                 can be reviewed, run the most important check, and call `finish`; name what is left under `not_done`."
-            ));
+        if self.meter.turns_left() == winddown::LAST_TURNS {
+            self.remark(&winddown::last());
         }
         Ok(())
     }
 
-    /// Asks for a reply. A conversation that does not fit is made shorter once.
+    /// Asks for a reply. A conversation that does not fit is made shorter, before the model says so
+    /// where that can be known, otherwise once after it did.
     pub(super) async fn ask(&mut self) -> Result<Asked, SolveError> {
+        self.make_room().await?;
+        if let Some(stop) = self.must_stop() {
+            return Ok(Asked::Ended(stop));
+        }
         let mut shortened = false;
         loop {
-            let request = ChatRequest {
-                messages: self.messages.clone(),
-                tools: self.specs.clone(),
-                max_output_tokens: self.task.model.profile().max_output_tokens,
-                repo: Some(self.task.brief.repo.clone()),
-                turn: self.replies(),
-                live: self.task.live.clone(),
-            };
+            let request = self.request();
+            let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
             match self.task.model.complete(&request, self.stop).await {
                 Ok(reply) => {
-                    self.take(&reply, asked_at).await?;
+                    self.take(&reply, request_sha256, asked_at).await?;
                     return Ok(Asked::Replied(reply));
                 }
                 Err(ModelError::Cancelled) => {
                     return Ok(Asked::Ended(self.must_stop().unwrap_or(Stop::Cancelled)));
                 }
-                Err(ModelError::ContextOverflow(why)) => match context::shed(&mut self.messages) {
-                    Some(bytes) if !shortened => {
-                        shortened = true;
-                        let text = format!(
-                            "The conversation did not fit the model: {} of old tool output were dropped.",
-                            text::bytes_in_words(bytes as u64)
-                        );
-                        self.task.recorder.record(RunEvent::Noted { text }).await?;
-                    }
-                    _ => {
+                Err(ModelError::ContextOverflow(why)) => {
+                    if shortened || !self.shorten_after(&why).await? {
                         let words = format!("the conversation does not fit the model's context window: {why}");
                         return Ok(Asked::Ended(Stop::Stuck(words)));
                     }
-                },
+                    shortened = true;
+                    if let Some(stop) = self.must_stop() {
+                        return Ok(Asked::Ended(stop));
+                    }
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Replies so far in this conversation.
-    fn replies(&self) -> u32 {
-        let replies = self
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant)
-            .count();
-        u32::try_from(replies).unwrap_or(u32::MAX)
+    fn request(&self) -> ChatRequest {
+        ChatRequest {
+            agent: self.task.name.to_owned(),
+            purpose: Purpose::Turn,
+            messages: self.history.messages(),
+            tools: self.specs.clone(),
+            max_output_tokens: self.task.model.profile().max_output_tokens,
+            repo: Some(self.task.brief.repo.clone()),
+            turn: self.history.replies(),
+            live: self.task.live.clone(),
+        }
     }
 
     /// Counts, records and keeps a reply, before anything is done with it.
-    async fn take(&mut self, reply: &ChatReply, asked_at: Instant) -> Result<(), SolveError> {
+    async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
+            model: reply.model.clone(),
+            agent: String::new(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -197,20 +169,44 @@ impl<'a> Progress<'a> {
             took_ms: millis(asked_at),
         };
         self.task.recorder.record(event).await?;
+        for text in &reply.notes {
+            self.task
+                .recorder
+                .record(RunEvent::Noted { text: text.clone() })
+                .await?;
+        }
+        self.note(Entry::Replied {
+            message: Arc::new(self.kept(reply)),
+            finish: reply.finish,
+            usage: reply.usage,
+            cost_usd: reply.cost_usd,
+            model: reply.model.clone(),
+            request_sha256,
+            took_ms: millis(asked_at),
+        });
+        self.store().await
+    }
+
+    /// A reply as it stands in the conversation.
+    fn kept(&self, reply: &ChatReply) -> Message {
         let redactor = self.task.recorder.redactor();
-        let mut message = Message {
-            content: redactor.redact(&reply.content),
-            reasoning: redactor.redact(&reply.reasoning),
-            ..Message::from(reply)
-        };
-        message.tool_calls.truncate(MAX_CALLS);
-        self.messages.push(message);
-        self.checkpoint().await
+        let clean = |text: &str, max_bytes: usize| redactor.redact(&text::cap_middle(text, max_bytes));
+        let calls = reply.tool_calls.iter().take(MAX_CALLS).map(|call| ToolCall {
+            arguments: clean(&call.arguments, MAX_ARGUMENT_BYTES),
+            ..call.clone()
+        });
+        Message {
+            role: Role::Assistant,
+            content: clean(&reply.content, MAX_SAID_BYTES),
+            reasoning: clean(&reply.reasoning, MAX_SAID_BYTES),
+            tool_calls: calls.collect(),
+            tool_call_id: None,
+        }
     }
 
     /// A reply without a call: the model is asked to make one, but not for ever.
     pub(super) fn answer_silence(&mut self, reply: &ChatReply) -> Option<Stop> {
-        if let Some(words) = self.watch.see_silence() {
+        if let Some(words) = self.discipline.see_silence() {
             return Some(Stop::Stuck(words));
         }
         self.remark(match reply.finish {
@@ -243,38 +239,24 @@ impl<'a> Progress<'a> {
     /// Runs what an interruption left of the last reply, so that the model need not be asked for
     /// it again. Only the first of these calls can have begun.
     pub(super) async fn run_unanswered(&mut self) -> Result<Option<Stop>, SolveError> {
-        let calls = std::mem::take(&mut self.unanswered);
+        let calls = self.history.unanswered();
         if calls.is_empty() {
             return Ok(None);
         }
-        let end = self.run_each(&calls, true).await?;
-        if !matches!(end, Some(Stop::Finished(_))) {
-            self.checkpoint().await?;
-        }
-        Ok(end)
+        self.run_each(&calls, true).await
     }
 
     async fn run_each(&mut self, calls: &[ToolCall], interrupted: bool) -> Result<Option<Stop>, SolveError> {
         let mut end: Option<Stop> = None;
         let (mut right, mut failed) = (0, 0);
         for (at, call) in calls.iter().take(MAX_CALLS).enumerate() {
-            if at > 0 {
-                // What the call before did is in the workspace; its output must not get lost.
-                self.checkpoint().await?;
-            }
             let called_at = Instant::now();
             let ran = match &end {
                 Some(_) => Ran::skipped("not run: the work ended before this call".to_owned()),
-                None if interrupted
-                    && at == 0
-                    && !self.task.tools.may_repeat(call)
-                    && !gate::was_asked(self.task, call) =>
-                {
-                    Ran {
-                        ok: false,
-                        ..Ran::well(context::INTERRUPTED.to_owned())
-                    }
-                }
+                None if interrupted && !self.may_run_late(call, at) => Ran {
+                    ok: false,
+                    ..Ran::well(INTERRUPTED.to_owned())
+                },
                 None => self.run_call(call, failed).await?,
             };
             if matches!(ran.end, Some(Stop::NeedsInput(_))) {
@@ -285,20 +267,44 @@ impl<'a> Progress<'a> {
             failed += usize::from(!ran.ok);
             end = end.or(ran.end);
             self.push_output(call, ran.output, ran.ok, called_at).await?;
+            // What the call did is in the workspace; its output must not get lost. But in a
+            // conversation in which `finish` is answered one could only go on: whoever resumes
+            // shall find how it ended, or the call of `finish` still without an answer.
+            if !matches!(end, Some(Stop::Finished(_))) {
+                self.store().await?;
+            }
         }
-        Ok(end.or(self.watch.see_turn(right).map(Stop::Stuck)))
+        match self.discipline.end_turn(right) {
+            Next::Stop(why) => end = end.or(Some(Stop::Stuck(why))),
+            Next::Say(words) if end.is_none() => {
+                self.remark(&words);
+                self.task.recorder.record(RunEvent::Noted { text: words }).await?;
+            }
+            Next::Say(_) | Next::GoOn => {}
+        }
+        Ok(end)
+    }
+
+    /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
+    /// a secret may have been taken out of the arguments when they were stored.
+    fn may_run_late(&self, call: &ToolCall, at: usize) -> bool {
+        let asks = matches!(call.name.as_str(), "ask_user" | "confirm");
+        let is_whole = !call.arguments.contains(REDACTED);
+        asks || is_whole && (at > 0 || self.task.tools.may_repeat(call) || gate::was_asked(self.task, call))
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {
-        let repeat = self.watch.see_call(call);
-        if repeat == Repeat::TooOften {
-            let words = format!("the model made the same call of `{}` three times in a row", call.name);
-            return Ok(Ran {
-                end: Some(Stop::Stuck(words)),
-                ..Ran::skipped("not run: the same call was made twice just before".to_owned())
-            });
-        }
-        if let Some(refused) = gate::permit(self.task, call).await {
+        let again = match self.discipline.before(call) {
+            Repeat::No => None,
+            Repeat::Again(words) => Some(words),
+            Repeat::TooOften(why) => {
+                return Ok(Ran {
+                    end: Some(Stop::Stuck(why)),
+                    ..Ran::skipped("not run: the same was done before, with nothing new between".to_owned())
+                });
+            }
+        };
+        if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
         let context = ToolContext {
@@ -308,6 +314,7 @@ impl<'a> Progress<'a> {
         let mut ran = match self.task.tools.call(&context, call).await {
             Ok(ToolOutput::Text(output)) => Ran::well(output),
             Ok(ToolOutput::Plan(steps, output)) => {
+                self.discipline.plan.clone_from(&steps);
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
             }
@@ -316,10 +323,9 @@ impl<'a> Progress<'a> {
                 ok: false,
                 ..Ran::well("not finished: another call of the same reply failed; look at that first".to_owned())
             },
-            Ok(ToolOutput::Finish(finish)) => Ran {
-                end: Some(Stop::Finished(finish)),
-                ..Ran::well("The work is finished.".to_owned())
-            },
+            Ok(ToolOutput::Finish(finish)) => self.finish(finish).await,
+            Ok(ToolOutput::Delegate(errand)) => self.delegate(&errand).await?,
+            Ok(ToolOutput::Conclude(_)) => Ran::skipped("not run: only a helper concludes".to_owned()),
             Err(ToolError::BadCall(problem)) => Ran::skipped(problem),
             Err(ToolError::ForModel(problem)) => Ran {
                 ok: false,
@@ -331,13 +337,44 @@ impl<'a> Progress<'a> {
             },
             Err(ToolError::Fatal(broken)) => return Err(broken.into()),
         };
-        if repeat == Repeat::Again && ran.end.is_none() {
-            ran.output.push_str(
-                "\n[You made exactly this call just before. Doing it again gives nothing new: read its output, change \
-                 the arguments or try something else. A third time ends the run.]",
-            );
+        let hint = self.discipline.after(call, &ran.output, ran.ok);
+        for words in again.into_iter().chain(hint).filter(|_| ran.end.is_none()) {
+            ran.output.push('\n');
+            ran.output.push_str(&words);
         }
         Ok(ran)
+    }
+
+    /// Ends the work, unless something is missing that the model can still do.
+    async fn finish(&mut self, finish: Finish) -> Ran {
+        let is_last = self.meter.turns_left() == 0 || self.meter.exhausted().is_some();
+        match self.discipline.why_not_finished(&finish, is_last, self.stop).await {
+            Some(why) => Ran {
+                ok: false,
+                ..Ran::well(why)
+            },
+            None => Ran {
+                end: Some(Stop::Finished(finish)),
+                ..Ran::well("The work is finished.".to_owned())
+            },
+        }
+    }
+
+    /// Sends a child on an errand.
+    async fn delegate(&mut self, errand: &Errand) -> Result<Ran, SolveError> {
+        self.discipline.children += 1;
+        let number = self.discipline.children;
+        let returned = subagent::send(self.task, &mut self.meter, errand, number, self.stop).await?;
+        let (output, ok, review) = subagent::in_words(errand, &returned);
+        if let Some(review) = review {
+            self.discipline.see_review(review.counts());
+        }
+        let end = (returned == subagent::Returned::Stopped).then(|| self.must_stop().unwrap_or(Stop::Cancelled));
+        Ok(Ran {
+            ok,
+            end,
+            ..Ran::well(output)
+        })
     }
 
     async fn push_output(
@@ -348,65 +385,20 @@ impl<'a> Progress<'a> {
         called_at: Instant,
     ) -> Result<(), SolveError> {
         let clean = self.task.recorder.redactor().redact(&output);
-        let shown = text::cap_middle(&text::reveal(&clean), MAX_OUTPUT_BYTES);
+        let cap = winddown::output_cap(MAX_OUTPUT_BYTES, &self.meter.left(), &self.task.budget);
+        let shown = text::cap_middle(&text::reveal(&clean), cap);
         let event = RunEvent::ToolCalled {
             turn: self.meter.turns,
+            agent: String::new(),
             tool: text::cap_chars(&call.name, 100),
             arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
             output: text::cap_middle(&shown, MAX_EVENT_BYTES),
             ok,
             took_ms: millis(called_at),
         };
-        self.messages.push(Message::tool(call.id.clone(), shown));
+        self.say(Message::tool(call.id.clone(), shown));
         self.task.recorder.record(event).await?;
         Ok(())
-    }
-
-    /// Stores everything that is needed to go on elsewhere.
-    pub(super) async fn checkpoint(&self) -> Result<(), SolveError> {
-        let body = serde_json::to_vec(&self.conversation())
-            .map_err(|error| crate::store::StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
-        let turn = i64::from(self.meter.turns);
-        Ok(self.task.recorder.checkpoint("conversation", turn, &body).await?)
-    }
-
-    fn conversation(&self) -> Checkpoint {
-        Checkpoint {
-            turn: self.meter.turns,
-            messages: self.messages.clone(),
-            tokens: self.meter.tokens,
-            cost_usd: self.meter.cost_usd,
-            spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// What is handed over at the end.
-    pub(super) fn solution(&self, stop: Stop) -> Solution {
-        let mut said = self
-            .messages
-            .iter()
-            .rev()
-            .filter(|message| message.role == Role::Assistant);
-        let last_words = said
-            .find(|message| !message.content.is_empty())
-            .map_or("", |message| &message.content);
-        Solution {
-            stop,
-            last_words: text::reveal(&text::cap_middle(last_words, MAX_LAST_WORDS_BYTES)),
-            conversation: self.conversation(),
-        }
-    }
-
-    /// Says something to the model. Behind other words of ours it is added to them, since some
-    /// chat templates want user and assistant to take turns.
-    fn remark(&mut self, words: &str) {
-        match self.messages.last_mut() {
-            Some(last) if last.role == Role::User => {
-                last.content.push_str("\n\n");
-                last.content.push_str(words);
-            }
-            _ => self.messages.push(Message::user(words)),
-        }
     }
 }
 
@@ -454,6 +446,6 @@ impl From<gate::Gated> for Ran {
     }
 }
 
-fn millis(since: Instant) -> u64 {
+pub(super) fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

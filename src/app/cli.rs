@@ -22,6 +22,7 @@ mod progress;
 mod recover;
 mod run;
 mod serve;
+mod trust;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
 /// sandbox and opens a draft pull request.
@@ -53,6 +54,8 @@ enum Command {
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
+    /// Say which local checkouts may instruct the agent, or show it.
+    Trust(trust::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
     /// List, show, answer, cancel and retry jobs.
@@ -111,6 +114,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
+        Command::Trust(args) => trust::run(&args),
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
@@ -234,8 +238,10 @@ fn surroundings() -> anyhow::Result<Surroundings> {
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
+    let configs = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
     Ok(Surroundings {
         program: std::env::current_exe().context("find the path of this program")?,
+        config_dir: configs.map(|folder| folder.join("forgehand")),
         home: folder("HOME"),
         rustup_home: folder("RUSTUP_HOME"),
     })

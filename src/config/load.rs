@@ -57,8 +57,10 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         github: GitHubConfig::read(&mut reader),
         model: ModelConfig::read(&mut reader),
         sandbox: SandboxConfig::read(&mut reader),
-        budget: BudgetConfig::read(&mut reader),
+        permission: PermissionConfig::read(&mut reader),
+        web: WebConfig::read(&mut reader),
         agent: AgentConfig::read(&mut reader),
+        budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),
         origins: BTreeMap::new(),
@@ -332,6 +334,46 @@ mod tests {
         );
         assert_eq!(config.origins["queue.workers"], Origin::Flag);
         assert_eq!(config.github.allowed_apps, [7]);
+    }
+
+    #[test]
+    fn prices_are_a_table_in_the_file_and_in_the_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("forgehand.toml");
+        std::fs::write(&file, "[model.prices]\n\"gpt-5*\" = [1.25, 10, 0.125]\n").unwrap();
+        let from_file = load(&ConfigSources {
+            file: Some(file),
+            ..ConfigSources::default()
+        });
+        let text = "{ \"gpt-5*\" = [1.25, 10.0, 0.125] }";
+        let from_env = with_env(&[("FORGEHAND_MODEL__PRICES", text)]);
+        for config in [from_file.unwrap(), from_env.unwrap()] {
+            assert_eq!(config.model.prices.0["gpt-5*"], [1.25, 10.0, 0.125]);
+            assert_eq!(config.model.prices.show(), "{ \"gpt-5*\" = [1.25, 10, 0.125] }");
+        }
+        for wrong in ["{ x = [1.0] }", "{ x = [1.0, -1.0] }", "{ x = \"free\" }", "cheap"] {
+            let problems = with_env(&[("FORGEHAND_MODEL__PRICES", wrong)]).unwrap_err().to_string();
+            assert!(problems.contains("model.prices: "), "{problems}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_model_that_cannot_be_meant_are_refused() {
+        for (key, value) in [
+            ("CONTEXT_WINDOW", "1000"),
+            ("MAX_OUTPUT_TOKENS", "0"),
+            ("TEMPERATURE", "3"),
+            ("TOOL_CALLS", "maybe"),
+            ("REPLAY_REASONING", "always"),
+            ("FALLBACK_API_KEY", "0123456789"),
+        ] {
+            let name = format!("FORGEHAND_MODEL__{key}");
+            let problems = with_env(&[(&name, value)]).unwrap_err().to_string();
+            assert!(
+                problems.contains(&format!("model.{}: ", key.to_lowercase())),
+                "{problems}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How each kind of configuration value is read from TOML or from an environment variable, and
 //! shown. Never shows a secret.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -202,6 +203,39 @@ impl<T: ConfigValue> ConfigValue for Vec<T> {
     }
     fn show(&self) -> String {
         format!("[{}]", self.iter().map(T::show).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Prices of models: pattern of the name → US dollars for a million tokens of input, of output
+/// and, where it has a price of its own, of cached input.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PriceTable(pub BTreeMap<String, Vec<f64>>);
+
+impl ConfigValue for PriceTable {
+    const KIND: &'static str = "a table of prices";
+    fn from_toml(value: &Value) -> Result<Self, String> {
+        let Value::Table(table) = value else {
+            return wrong("a table such as { \"gpt-5*\" = [1.25, 10.0] }", value);
+        };
+        let mut prices = BTreeMap::new();
+        for (pattern, row) in table {
+            let numbers = Vec::<f64>::from_toml(row).unwrap_or_default();
+            if !(2..=3).contains(&numbers.len()) || numbers.iter().any(|price| !price.is_finite() || *price < 0.0) {
+                return Err(format!(
+                    "{pattern:?}: two or three prices of 0 or more are expected: [input, output] or [input, output, \
+                     cached input]"
+                ));
+            }
+            prices.insert(pattern.clone(), numbers);
+        }
+        Ok(Self(prices))
+    }
+    fn show(&self) -> String {
+        let row = |(pattern, prices): (&String, &Vec<f64>)| format!("{pattern:?} = {}", prices.show());
+        match self.0.is_empty() {
+            true => "{}".to_owned(),
+            false => format!("{{ {} }}", self.0.iter().map(row).collect::<Vec<_>>().join(", ")),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Answers that are no reply, sorted by what a caller can do: HTTP codes, error objects inside a
-//! stream, web pages. Called by `client`. Never passes a server's words on uncapped.
+//! stream, web pages. Called by `endpoint` and `reading`. Never passes a server's words on uncapped.
 
 use std::time::Duration;
 
@@ -7,28 +7,12 @@ use chrono::DateTime;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use super::overflow;
 use crate::model::ModelError;
 use crate::text;
 
 /// Most bytes of a server's words in an error.
 const MAX_DETAIL_BYTES: usize = 600;
-
-/// How servers say that the conversation is too long, in lower case.
-const OVERFLOW_WORDS: [&str; 13] = [
-    "exceeds the available context size",
-    "prompt is too long",
-    "prompt too long",
-    "maximum context length",
-    "maximum prompt length",
-    "please reduce the length of",
-    "context length exceeded",
-    "context_length_exceeded",
-    "exceeds the context window",
-    "context window exceeds limit",
-    "exceed context limit",
-    "exceeds the model's context",
-    "input is too long for",
-];
 
 /// How servers say that the account is empty; some do so with 429 or 403.
 const PAYMENT_WORDS: [&str; 5] = [
@@ -48,8 +32,11 @@ pub(super) fn of_status(status: u16, body: &str, retry_after: Option<Duration>) 
         402 => ModelError::PaymentRequired(detail),
         403 | 429 if says(&PAYMENT_WORDS) => ModelError::PaymentRequired(detail),
         401 | 403 => ModelError::Unauthorized(detail),
-        429 => ModelError::RateLimited { retry_after, detail },
-        _ if says(&OVERFLOW_WORDS) => ModelError::ContextOverflow(detail),
+        // A request above the limit of a minute never fits into any minute.
+        429 if !says(&["request too large for"]) => ModelError::RateLimited { retry_after, detail },
+        // Whatever measures the body, a shorter conversation makes it smaller.
+        413 => ModelError::ContextOverflow(detail),
+        _ if overflow::is_named_in(&lower) => ModelError::ContextOverflow(detail),
         404 => ModelError::Rejected(format!(
             "{detail}: the server has no such model or no such address; check model.name and model.base_url"
         )),
@@ -196,20 +183,22 @@ mod tests {
     }
 
     #[test]
-    fn c1_every_wording_of_an_overflow_is_known() {
-        for words in [
-            "request (138229 tokens) exceeds the available context size (133376 tokens), try increasing it",
-            "prompt is too long: 210000 tokens > 200000 maximum",
-            "This model's maximum context length is 8192 tokens",
-            "Please reduce the length of the messages",
-            "context length exceeded",
-            "Your input exceeds the context window of this model",
-            "context window exceeds limit (2013)",
-            "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
-        ] {
-            check(400, words, "overflow");
-            check(500, words, "overflow");
+    fn c1_an_overflow_is_one_under_every_code() {
+        let words = "prompt is too long: 210000 tokens > 200000 maximum";
+        for code in [400, 404, 422, 500, 503] {
+            check(code, words, "overflow");
         }
+        check(413, "<html><title>413 Request Entity Too Large</title>", "overflow");
+        check(
+            413,
+            "Request too large for model `x` on tokens per minute (TPM)",
+            "overflow",
+        );
+        check(
+            429,
+            "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000",
+            "overflow",
+        );
     }
 
     #[track_caller]
@@ -229,6 +218,14 @@ mod tests {
             Some("unavailable"),
         );
         check_object(r#"{"error":"prompt is too long"}"#, Some("overflow"));
+        check_object(
+            r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+            Some("overflow"),
+        );
+        check_object(
+            r#"{"error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"x"}}"#,
+            Some("overflow"),
+        );
         check_object(r#"{"object":"error","message":"x","code":400}"#, Some("rejected"));
         check_object(
             r#"{"error":{"type":"rate_limit_error","message":"x"}}"#,

@@ -1,23 +1,40 @@
 //! What a call costs, and how many tokens a text has when the server does not say. Called by
-//! `client` and `stub`. Never guesses a price: without configured prices, money is unknown.
+//! `endpoint` and `stub`. Never guesses a price: without configured prices, money is unknown.
 
-use crate::config::ModelConfig;
+use super::names;
+use crate::config::{ModelConfig, PriceTable};
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, Message, ToolCall};
+use crate::model::{ChatReply, ChatRequest, Message, ToolCall, ToolSpec};
 
 /// US dollars for a million tokens, where the configuration gives them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Price {
-    per_million: Option<(f64, f64)>,
+    per_million: Option<Rates>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rates {
+    input: f64,
+    output: f64,
+    cached_input: f64,
 }
 
 impl Price {
     /// A model that costs nothing.
-    pub(super) const FREE: Self = Self {
-        per_million: Some((0.0, 0.0)),
-    };
+    pub(super) const FREE: Self = Self::rates(0.0, 0.0, 0.0);
 
-    /// Reads the two prices; they come together or not at all.
+    const fn rates(input: f64, output: f64, cached_input: f64) -> Self {
+        Self {
+            per_million: Some(Rates {
+                input,
+                output,
+                cached_input,
+            }),
+        }
+    }
+
+    /// The price of the configured model: its own two keys, which come together or not at all,
+    /// else the table.
     pub(super) fn of(config: &ModelConfig) -> anyhow::Result<Self> {
         for (key, price) in [
             ("input_usd_per_million", config.input_usd_per_million),
@@ -28,13 +45,29 @@ impl Price {
             }
         }
         match (config.input_usd_per_million, config.output_usd_per_million) {
-            (Some(input), Some(output)) => Ok(Self {
-                per_million: Some((input, output)),
-            }),
-            (None, None) => Ok(Self { per_million: None }),
+            (Some(input), Some(output)) => Ok(Self::rates(input, output, input)),
+            (None, None) => Ok(Self::in_table(&config.prices, &config.name)),
             _ => anyhow::bail!(
                 "model: input_usd_per_million and output_usd_per_million are set together or not at all (a free model has 0 and 0)"
             ),
+        }
+    }
+
+    /// The price of a model by the longest pattern that fits its name, with or without provider.
+    pub(super) fn in_table(table: &PriceTable, name: &str) -> Self {
+        let whole = name.to_lowercase();
+        let bare = names::bare(name);
+        let fitting = table.0.iter().filter(|(pattern, _)| {
+            let pattern = pattern.to_lowercase();
+            names::fits(&pattern, &whole) || names::fits(&pattern, &bare)
+        });
+        match fitting
+            .max_by_key(|(pattern, _)| pattern.len())
+            .map(|(_, prices)| prices.as_slice())
+        {
+            Some([input, output]) => Self::rates(*input, *output, *input),
+            Some([input, output, cached]) => Self::rates(*input, *output, *cached),
+            _ => Self { per_million: None },
         }
     }
 
@@ -43,10 +76,14 @@ impl Price {
         self.per_million.is_some()
     }
 
-    /// Money for these tokens.
-    pub(super) fn cost(self, usage: &Usage) -> Option<f64> {
-        let (input, output) = self.per_million?;
-        Some((usage.input_tokens as f64 * input + usage.output_tokens as f64 * output) / 1e6)
+    /// Money for these tokens, of which so many of the input came from a cache.
+    pub(super) fn cost(self, usage: &Usage, cached_input: u64) -> Option<f64> {
+        let rates = self.per_million?;
+        let cached = cached_input.min(usage.input_tokens);
+        let fresh = usage.input_tokens - cached;
+        let sum =
+            fresh as f64 * rates.input + cached as f64 * rates.cached_input + usage.output_tokens as f64 * rates.output;
+        Some(sum / 1e6)
     }
 }
 
@@ -58,14 +95,23 @@ const BYTES_PER_TOKEN: u64 = 3;
 const TOKENS_PER_MESSAGE: u64 = 6;
 
 /// Cautious count of the tokens that a request makes the model read.
-pub(super) fn count_request(request: &ChatRequest) -> u64 {
-    let messages: u64 = request.messages.iter().map(count_message).sum();
-    let tools: u64 = request
-        .tools
+pub fn count_request(request: &ChatRequest) -> u64 {
+    request
+        .messages
         .iter()
-        .map(|tool| count_bytes(tool.name.len() + tool.description.len() + tool.parameters.to_string().len()))
-        .sum();
-    messages + tools
+        .map(|message| count_message(message))
+        .sum::<u64>()
+        + count_tools(&request.tools)
+}
+
+/// Cautious count of the tokens that tools take in every request.
+pub fn count_tools(tools: &[ToolSpec]) -> u64 {
+    tools.iter().map(count_tool).sum()
+}
+
+/// Cautious count of what a tool's specification makes the model read.
+pub(super) fn count_tool(tool: &ToolSpec) -> u64 {
+    count_bytes(tool.name.len() + tool.description.len() + tool.parameters.to_string().len())
 }
 
 /// Cautious count of the tokens that a reply made the model write.
@@ -78,7 +124,9 @@ pub(super) fn count_bytes(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-fn count_message(message: &Message) -> u64 {
+/// Cautious count of the tokens of a message; reasoning is not counted, since few models get
+/// theirs back.
+pub fn count_message(message: &Message) -> u64 {
     TOKENS_PER_MESSAGE + count_bytes(message.content.len()) + count_calls(&message.tool_calls)
 }
 
@@ -105,7 +153,7 @@ mod tests {
             output_tokens: 500_000,
             reported: true,
         };
-        assert_eq!(Price::of(&config).unwrap().cost(&usage), expected);
+        assert_eq!(Price::of(&config).unwrap().cost(&usage, 0), expected);
     }
 
     #[test]
@@ -130,5 +178,34 @@ mod tests {
             let problem = Price::of(&config).unwrap_err().to_string();
             assert!(problem.contains(words), "{problem}");
         }
+    }
+
+    #[test]
+    fn the_longest_fitting_pattern_has_the_price() {
+        let rows = [
+            ("*", vec![9.0, 9.0]),
+            ("GPT-5*", vec![1.0, 10.0, 0.1]),
+            ("gpt-5-mini*", vec![0.25, 2.0]),
+            ("openrouter/*/claude*", vec![3.0, 15.0]),
+        ];
+        let table = PriceTable(rows.into_iter().map(|(name, row)| (name.to_owned(), row)).collect());
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 1_000_000,
+            reported: true,
+        };
+        for (name, cached, expected) in [
+            ("gpt-5", 0, 11.0),
+            ("openai/gpt-5:batch", 1_000_000, 10.1),
+            ("gpt-5", 500_000, 10.55),
+            ("gpt-5", u64::MAX, 10.1),
+            ("gpt-5-mini-2025", 500_000, 2.25),
+            ("openrouter/anthropic/claude-x", 0, 18.0),
+            ("claude-x", 0, 18.0),
+        ] {
+            let cost = Price::in_table(&table, name).cost(&usage, cached);
+            assert_eq!(cost, Some(expected), "{name}");
+        }
+        assert!(!Price::in_table(&PriceTable::default(), "gpt-5").is_known());
     }
 }

@@ -1,13 +1,13 @@
 //! A reply while it arrives: told apart as a stream, one object or a web page, and put together
-//! piece by piece. Called by `client`. Never waits, and never takes a reply for complete before the
+//! piece by piece. Called by `endpoint`. Never waits, and never takes a reply for complete before the
 //! server said why it ended.
 
 use serde_json::Value;
 
+use super::assembly::Assembly;
 use super::failure;
 use super::pricing;
 use super::sse::{Decoder, SseEvent};
-use super::wire::Assembly;
 use crate::event::Usage;
 use crate::model::{ChatReply, ChatRequest, ModelError};
 
@@ -21,6 +21,8 @@ pub(super) struct Reading {
     assembly: Assembly,
     events: u32,
     done: bool,
+    /// What came was no reply at all.
+    refused: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq)]
@@ -42,9 +44,38 @@ impl Reading {
         self.assembly.is_finished()
     }
 
-    /// The reply that was read.
-    pub(super) fn into_reply(self, request: &ChatRequest) -> ChatReply {
-        self.assembly.into_reply(request)
+    /// The reply that was read, of this model.
+    pub(super) fn into_reply(self, request: &ChatRequest, model: &str) -> ChatReply {
+        self.assembly.into_reply(request, model)
+    }
+
+    /// What was said so far.
+    pub(super) fn content(&self) -> &str {
+        self.assembly.content()
+    }
+
+    /// What was thought so far.
+    pub(super) fn reasoning(&self) -> &str {
+        self.assembly.reasoning()
+    }
+
+    /// Tokens of the input that the server had in a cache.
+    pub(super) fn cached_input(&self) -> u64 {
+        self.assembly.cached_input()
+    }
+
+    /// Whether anything came of a reply that may have to be paid for.
+    pub(super) fn has_begun(&self) -> bool {
+        self.written_bytes() > 0
+    }
+
+    fn written_bytes(&self) -> usize {
+        // An object that broke off may have been a reply; a page was none.
+        let object = match self.whole.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{' | b'[') if self.assembly.written_bytes() == 0 && !self.refused => self.whole.len(),
+            _ => 0,
+        };
+        self.assembly.written_bytes() + object
     }
 
     /// Takes the next bytes.
@@ -117,6 +148,7 @@ impl Reading {
         if self.assembly.is_finished() || object["choices"][0].is_object() {
             return Ok(());
         }
+        self.refused = true;
         Err(ModelError::Rejected(
             "the server answered with JSON that is no chat completion; check model.base_url".to_owned(),
         ))
@@ -124,6 +156,7 @@ impl Reading {
 
     fn absorb(&mut self, object: &Value) -> Result<(), ModelError> {
         if let Some(error) = failure::of_object(object) {
+            self.refused = true;
             return Err(error);
         }
         if object["choices"][0]["finish_reason"] == "error" {
@@ -133,12 +166,13 @@ impl Reading {
         Ok(())
     }
 
-    /// What the server may charge for a reply that never ended: what was read, if it began to
-    /// answer at all, and what was written.
+    /// What the server may charge for a reply that never ended: what it says, else what was read,
+    /// if it began to answer at all, and what was written.
     pub(super) fn spent(&self, request: &ChatRequest) -> Usage {
-        match self.assembly.written_bytes() {
-            0 => Usage::default(),
-            written => Usage {
+        match (self.assembly.usage(), self.written_bytes()) {
+            (Some(usage), _) => usage,
+            (None, 0) => Usage::default(),
+            (None, written) => Usage {
                 input_tokens: pricing::count_request(request),
                 output_tokens: pricing::count_bytes(written),
                 reported: false,
@@ -150,18 +184,11 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Live, Message};
+    use crate::model::Message;
     use serde_json::json;
 
     fn request() -> ChatRequest {
-        ChatRequest {
-            messages: vec![Message::user("x")],
-            tools: Vec::new(),
-            max_output_tokens: 10,
-            repo: None,
-            turn: 0,
-            live: Live::default(),
-        }
+        ChatRequest::new([Message::user("x")])
     }
 
     /// A stream of one tool call of about two kilobytes.
@@ -189,7 +216,7 @@ mod tests {
         if !reading.is_done() {
             reading.end()?;
         }
-        Ok(reading.into_reply(&request()))
+        Ok(reading.into_reply(&request(), "m"))
     }
 
     #[test]
@@ -221,5 +248,17 @@ mod tests {
             "{spent:?}"
         );
         assert_eq!(Reading::default().spent(&request()), Usage::default());
+        let mut broken = Reading::default();
+        broken.take(br#"{"choices":[{"message":{"content":"half a"#).unwrap();
+        assert!(broken.end().is_err() && broken.spent(&request()).output_tokens > 0);
+        for refused in [r#"{"error":"no"}"#, r#"{"hello":"world"}"#, "<html>"] {
+            let mut reading = Reading::default();
+            reading.take(refused.as_bytes()).unwrap();
+            assert!(reading.end().is_err() && !reading.has_begun(), "{refused}");
+        }
+        let mut paid = Reading::default();
+        let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\n";
+        paid.take(usage.as_bytes()).unwrap();
+        assert_eq!(paid.spent(&request()).output_tokens, 5);
     }
 }

@@ -14,9 +14,12 @@
 //! ```
 //!
 //! The first case fits whose `repo` (matched without case) and `contains` (searched without case
-//! in the first user message) both fit; a condition left out always does. Which turn is played
-//! follows from the conversation alone, as the number of replies in it, so that a run goes on in
-//! another process where it was. A case without calls in a turn simply talks.
+//! in the first user message) both fit; a condition left out always does. `agent` names the child
+//! that a case is for, such as `review` (any) or `review-2`; a case without it is for the agent
+//! itself. Which turn is played follows from the request's count of replies in the whole
+//! conversation, so that a run goes on in another process where it was. A case without calls in a
+//! turn simply talks. A last turn that calls `finish` and is sent back is played again: a script
+//! insists.
 
 use std::path::Path;
 
@@ -30,11 +33,17 @@ use super::pricing::{self, Price};
 use super::profile;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
 use crate::text;
 
 /// Largest script file.
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The stub's name.
+const NAME: &str = "stub (scripted, no model)";
+
+/// Name of the agent that leads a run.
+const LEADING: &str = "main";
 
 /// What stands before everything the stub says.
 const MARK: &str = "(scripted)";
@@ -68,6 +77,9 @@ pub struct When {
     /// Part of the first user message.
     #[serde(default)]
     pub contains: Option<String>,
+    /// Which child, by its name or its kind; the agent itself if left out.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// One reply.
@@ -105,7 +117,14 @@ impl When {
             .contains
             .as_ref()
             .is_none_or(|wanted| asked.to_lowercase().contains(&wanted.to_lowercase()));
-        repo_fits && text_fits
+        let agent_fits = match &self.agent {
+            None => request.agent == LEADING,
+            Some(wanted) => {
+                let kind = request.agent.rsplit_once('-').map_or("", |(kind, _)| kind);
+                *wanted == request.agent || wanted == kind
+            }
+        };
+        repo_fits && text_fits && agent_fits
     }
 }
 
@@ -135,7 +154,7 @@ impl Stub {
         };
         Ok(Self {
             scripts,
-            profile: profile::of(config),
+            profile: profile::of(config, &config.name).profile,
         })
     }
 
@@ -144,12 +163,18 @@ impl Stub {
         let case = cases
             .find(|case| case.when.fits(request))
             .ok_or_else(|| no_script(request))?;
-        let said = request
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant);
-        let turn = said.count();
-        let scripted = case.turns.get(turn).ok_or_else(|| {
+        if request.purpose == Purpose::Summary {
+            return Err(ModelError::NoScript("a script summarises nothing".to_owned()));
+        }
+        let turn = request.turn as usize;
+        let last = case.turns.last().filter(|last| {
+            let sent_back = request
+                .messages
+                .last()
+                .is_some_and(|message| message.role == Role::Tool);
+            sent_back && last.calls.iter().any(|call| call.tool == "finish")
+        });
+        let scripted = case.turns.get(turn).or(last).ok_or_else(|| {
             ModelError::NoScript(format!(
                 "the stub's script has {} turns and the conversation asks for another one; let its last turn call `finish`",
                 case.turns.len()
@@ -167,6 +192,8 @@ impl Stub {
             })
             .collect();
         let mut reply = ChatReply {
+            model: NAME.to_owned(),
+            notes: Vec::new(),
             content: format!("{MARK} {}", scripted.say).trim_end().to_owned(),
             reasoning: String::new(),
             finish: if tool_calls.is_empty() {
@@ -183,7 +210,7 @@ impl Stub {
             output_tokens: pricing::count_reply(&reply),
             reported: false,
         };
-        reply.cost_usd = Price::FREE.cost(&reply.usage);
+        reply.cost_usd = Price::FREE.cost(&reply.usage, 0);
         Ok(reply)
     }
 }
@@ -216,7 +243,7 @@ fn no_script(request: &ChatRequest) -> ModelError {
 #[async_trait]
 impl Model for Stub {
     fn name(&self) -> &str {
-        "stub (scripted, no model)"
+        NAME
     }
 
     async fn complete(&self, request: &ChatRequest, cancel: &CancellationToken) -> Result<ChatReply, ModelError> {
@@ -238,7 +265,7 @@ impl Model for Stub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Live, Message};
+    use crate::model::Message;
 
     fn stub() -> Stub {
         let script = r#"{"cases": [
@@ -250,31 +277,22 @@ mod tests {
         ]}"#;
         Stub {
             scripts: vec![serde_json::from_str(script).unwrap()],
-            profile: profile::of(&ModelConfig::default()),
+            profile: profile::of(&ModelConfig::default(), "stub").profile,
         }
     }
 
-    fn request(repo: &str, replies: usize) -> ChatRequest {
-        let mut messages = vec![Message::system("s"), Message::user("It crashes")];
-        for _ in 0..replies {
-            messages.push(Message {
-                role: Role::Assistant,
-                ..Message::user("said")
-            });
-            messages.push(Message::user("crash, no script looks here"));
-        }
+    fn request(repo: &str, replies: u32) -> ChatRequest {
+        // Replies that a long conversation does not show any more count all the same.
+        let messages = ["It crashes", "crash, no script looks here"].map(Message::user);
         ChatRequest {
-            messages,
-            tools: Vec::new(),
-            max_output_tokens: 100,
             repo: Some(repo.parse().unwrap()),
-            turn: 0,
-            live: Live::default(),
+            turn: replies,
+            ..ChatRequest::new([vec![Message::system("s")], messages.into()].concat())
         }
     }
 
     #[test]
-    fn the_turn_follows_from_the_conversation() {
+    fn the_turn_follows_from_the_count_of_replies() {
         let first = stub().reply(&request("octo/one", 0)).unwrap();
         assert_eq!(first.content, format!("{MARK} first"));
         assert_eq!(first.tool_calls[0].arguments, r#"{"steps":["a"]}"#);
@@ -290,7 +308,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_missing(repo: &str, replies: usize, words: &str) {
+    fn check_missing(repo: &str, replies: u32, words: &str) {
         let problem = stub().reply(&request(repo, replies)).unwrap_err().to_string();
         assert!(problem.contains(words), "{problem}");
     }
@@ -300,6 +318,36 @@ mod tests {
         check_missing("octo/three", 0, "FORGEHAND_MODEL__BASE_URL");
         check_missing("octo/one", 2, "has 2 turns");
         check_missing("octo/two", 0, "has 0 turns");
+    }
+
+    #[test]
+    fn cases_for_children_are_apart() {
+        let mut stub = stub();
+        let script = r#"{"cases": [{"when": {"agent": "review"}, "turns": [{"say": "child"}]}]}"#;
+        stub.scripts.insert(0, serde_json::from_str(script).unwrap());
+        let asked = |agent: &str| {
+            let request = ChatRequest {
+                agent: agent.to_owned(),
+                ..request("octo/one", 0)
+            };
+            stub.reply(&request).map(|reply| reply.content)
+        };
+        assert_eq!(asked("review-3").unwrap(), format!("{MARK} child"));
+        assert_eq!(asked("main").unwrap(), format!("{MARK} first"));
+        assert!(asked("agent-1").is_err());
+    }
+
+    #[test]
+    fn a_script_insists_on_its_finish() {
+        let script = r#"{"cases": [{"turns": [{"say": "x"}, {"say": "done", "calls": [{"tool": "finish"}]}]}]}"#;
+        let mut stub = stub();
+        stub.scripts = vec![serde_json::from_str(script).unwrap()];
+        let mut asked = request("octo/one", 2);
+        assert!(stub.reply(&asked).is_err(), "nobody sent it back");
+        asked
+            .messages
+            .push(std::sync::Arc::new(Message::tool("1", "Not finished yet.")));
+        assert_eq!(stub.reply(&asked).unwrap().content, format!("{MARK} done"));
     }
 
     #[test]

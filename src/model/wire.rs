@@ -1,51 +1,139 @@
-//! Chat completions as JSON: the request that is sent, and the reply put together from a stream
-//! of pieces or from one object, in every dialect seen. Called by `client`. Never lets half a
-//! tool call through, and never judges what arguments mean.
+//! A request as JSON, in the dialect that a server understands. Called by `endpoint`. Never sends
+//! a key that nobody asked for, and never changes the conversation it is given.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::pricing;
+use super::profile::{Replay, Traits};
 use super::quirks::{Quirk, Quirks};
-use super::text_calls;
-use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Message, Role, ToolCall};
+use super::text_mode;
+use crate::model::{ChatRequest, Message, Role};
 
-/// The body of a request.
-pub(super) fn request_body(request: &ChatRequest, model: &str, quirks: &Quirks) -> Value {
-    let replay_reasoning = quirks.has(Quirk::ReplayReasoning);
-    let messages: Vec<Value> = request
-        .messages
+/// How one server's model is spoken to.
+pub(super) struct Dialect<'a> {
+    /// The model's name as the server knows it.
+    pub(super) model: &'a str,
+    /// What the model's family is like.
+    pub(super) traits: &'a Traits,
+    /// What the server turned out to be like.
+    pub(super) quirks: &'a Quirks,
+}
+
+/// The body of a request for a reply of at most so many tokens.
+pub(super) fn request_body(request: &ChatRequest, max_output: u32, dialect: &Dialect<'_>) -> Value {
+    let quirks = dialect.quirks;
+    let replay = dialect.replay();
+    let messages: Vec<Value> = dialect
+        .fitted(request)
         .iter()
-        .map(|message| wire_message(message, replay_reasoning))
+        .map(|message| wire_message(message, replay, quirks.has(Quirk::ShortIds)))
         .collect();
-    let limit = if quirks.has(Quirk::CompletionTokens) {
-        "max_completion_tokens"
-    } else {
-        "max_tokens"
+    let limit = match quirks.has(Quirk::CompletionTokens) && !quirks.has(Quirk::PlainMaxTokens) {
+        true => "max_completion_tokens",
+        false => "max_tokens",
     };
-    let mut body = json!({"model": model, "messages": messages, limit: request.max_output_tokens});
+    let mut body = json!({"model": dialect.model, "messages": messages, limit: max_output});
     if !quirks.has(Quirk::NoStream) {
         body["stream"] = json!(true);
         if !quirks.has(Quirk::NoStreamOptions) {
             body["stream_options"] = json!({"include_usage": true});
         }
     }
-    if !request.tools.is_empty() {
+    if !request.tools.is_empty() && !quirks.has(Quirk::TextTools) {
         body["tools"] = request
             .tools
             .iter()
             .map(|tool| json!({"type": "function", "function": tool}))
             .collect();
     }
+    if let Some(temperature) = dialect.traits.temperature.filter(|_| !quirks.has(Quirk::NoTemperature)) {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(effort) = dialect
+        .traits
+        .reasoning_effort
+        .as_ref()
+        .filter(|_| !quirks.has(Quirk::NoEffort))
+    {
+        body["reasoning_effort"] = json!(effort);
+    }
     body
 }
 
-fn wire_message(message: &Message, replay_reasoning: bool) -> Value {
+impl Dialect<'_> {
+    fn replay(&self) -> Replay {
+        if self.quirks.has(Quirk::NoReplay) {
+            Replay::Never
+        } else if self.quirks.has(Quirk::ReplayReasoning) {
+            Replay::Field("reasoning_content")
+        } else {
+            self.traits.replay
+        }
+    }
+
+    /// The conversation with the roles that the server takes, in an order that it takes.
+    fn fitted<'r>(&self, request: &'r ChatRequest) -> Cow<'r, [Arc<Message>]> {
+        let has = |quirk| self.quirks.has(quirk);
+        let mut messages = Cow::Borrowed(request.messages.as_slice());
+        if has(Quirk::TextTools) {
+            messages = Cow::Owned(text_mode::rewrite(&request.messages, &request.tools));
+        }
+        if has(Quirk::NoSystemRole) {
+            for message in messages
+                .to_mut()
+                .iter_mut()
+                .filter(|message| message.role == Role::System)
+            {
+                Arc::make_mut(message).role = Role::User;
+            }
+        }
+        if has(Quirk::NoUserAfterTool) && messages.windows(2).any(|pair| speaks_after_tool(&pair[0], &pair[1])) {
+            messages = Cow::Owned(joined(&messages, speaks_after_tool));
+        }
+        if has(Quirk::TextTools) || has(Quirk::NoSystemRole) || has(Quirk::Alternate) {
+            messages = Cow::Owned(joined(&messages, |one, other| {
+                one.role == other.role && matches!(one.role, Role::User | Role::Assistant)
+            }));
+        }
+        messages
+    }
+}
+
+fn speaks_after_tool(one: &Message, other: &Message) -> bool {
+    one.role == Role::Tool && other.role == Role::User
+}
+
+/// The conversation in which a message is added to the one before it where `belongs` says so.
+fn joined(messages: &[Arc<Message>], belongs: impl Fn(&Message, &Message) -> bool) -> Vec<Arc<Message>> {
+    let mut joined: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
+    for message in messages {
+        match joined.last_mut() {
+            Some(last) if belongs(last, message) => {
+                let last = Arc::make_mut(last);
+                if !last.content.is_empty() {
+                    last.content.push_str("\n\n");
+                }
+                last.content.push_str(&message.content);
+            }
+            _ => joined.push(Arc::clone(message)),
+        }
+    }
+    joined
+}
+
+fn wire_message(message: &Message, replay: Replay, short_ids: bool) -> Value {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
+    };
+    let id_of = |id: &str| match short_ids {
+        true => short(id),
+        false => id.to_owned(),
     };
     // Always a plain string: some servers refuse a list of parts from tools.
     let mut wire = json!({"role": role, "content": message.content});
@@ -60,7 +148,7 @@ fn wire_message(message: &Message, replay_reasoning: bool) -> Value {
             .iter()
             .map(|call| {
                 json!({
-                    "id": call.id,
+                    "id": id_of(&call.id),
                     "type": "function",
                     "function": {"name": call.name, "arguments": replayable(&call.arguments)},
                 })
@@ -71,12 +159,29 @@ fn wire_message(message: &Message, replay_reasoning: bool) -> Value {
         }
     }
     if let Some(id) = &message.tool_call_id {
-        wire["tool_call_id"] = json!(id);
+        wire["tool_call_id"] = json!(id_of(id));
     }
-    if replay_reasoning && message.role == Role::Assistant && !message.reasoning.is_empty() {
-        wire["reasoning_content"] = json!(message.reasoning);
+    if message.role == Role::Assistant && !message.reasoning.is_empty() {
+        match replay {
+            Replay::Never => {}
+            Replay::Field(field) => wire[field] = json!(message.reasoning),
+            Replay::Tags => {
+                wire["content"] = json!(format!(
+                    "<think>\n{}\n</think>\n\n{}",
+                    message.reasoning, message.content
+                ))
+            }
+        }
     }
     wire
+}
+
+/// Nine letters and digits for an id that has others, always the same ones.
+fn short(id: &str) -> String {
+    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.to_owned();
+    }
+    hex::encode(Sha256::digest(id))[..9].to_owned()
 }
 
 /// Servers parse the arguments of earlier calls again and fail on those that are no JSON object;
@@ -88,240 +193,150 @@ fn replayable(arguments: &str) -> String {
     }
 }
 
-/// A reply in the making.
-#[derive(Debug, Default)]
-pub(super) struct Assembly {
-    content: String,
-    reasoning: String,
-    calls: Vec<Partial>,
-    finish: Option<String>,
-    usage: Option<Usage>,
-}
-
-#[derive(Debug, Default)]
-struct Partial {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    arguments: String,
-}
-
-impl Assembly {
-    /// Takes one piece of a stream, or a whole reply.
-    pub(super) fn absorb(&mut self, chunk: &Value) {
-        self.absorb_usage(&chunk["usage"]);
-        self.absorb_usage(&chunk["x_groq"]["usage"]);
-        let choice = &chunk["choices"][0];
-        self.absorb_usage(&choice["usage"]);
-        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.finish = Some(reason.to_owned());
-        }
-        for part in [&choice["delta"], &choice["message"]] {
-            push_text(&mut self.content, &part["content"]);
-            let before = self.reasoning.len();
-            push_text(&mut self.reasoning, &part["reasoning_content"]);
-            if self.reasoning.len() == before {
-                push_text(&mut self.reasoning, &part["reasoning"]);
-            }
-            for call in part["tool_calls"].as_array().into_iter().flatten() {
-                self.absorb_call(call);
-            }
-        }
-    }
-
-    /// Whether the server said why it ended; without that, the reply is cut.
-    pub(super) fn is_finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    /// Bytes written so far, to count what a cut reply may have cost.
-    pub(super) fn written_bytes(&self) -> usize {
-        let calls: usize = self
-            .calls
-            .iter()
-            .map(|call| call.name.len() + call.arguments.len())
-            .sum();
-        self.content.len() + self.reasoning.len() + calls
-    }
-
-    /// Servers send running totals or one total: the largest is the right one.
-    fn absorb_usage(&mut self, usage: &Value) {
-        let count = |names: [&str; 2]| names.iter().find_map(|name| usage[*name].as_u64());
-        let (Some(input), Some(output)) = (
-            count(["prompt_tokens", "input_tokens"]),
-            count(["completion_tokens", "output_tokens"]),
-        ) else {
-            return;
-        };
-        let so_far = self.usage.unwrap_or_default();
-        self.usage = Some(Usage {
-            input_tokens: so_far.input_tokens.max(input),
-            output_tokens: so_far.output_tokens.max(output),
-            reported: true,
-        });
-    }
-
-    fn absorb_call(&mut self, piece: &Value) {
-        let index = piece["index"].as_u64();
-        let id = piece["id"].as_str().unwrap_or_default();
-        let function = &piece["function"];
-        let name = function["name"].as_str().unwrap_or_default();
-        let at = self.find_call(index, id, name).unwrap_or_else(|| {
-            self.calls.push(Partial {
-                index,
-                ..Partial::default()
-            });
-            self.calls.len() - 1
-        });
-        let call = &mut self.calls[at];
-        if call.id.is_empty() {
-            id.clone_into(&mut call.id);
-        }
-        if call.name.is_empty() {
-            name.clone_into(&mut call.name);
-        }
-        match &function["arguments"] {
-            Value::Null => {}
-            Value::String(text) => call.arguments.push_str(text),
-            whole => call.arguments = whole.to_string(),
-        }
-    }
-
-    /// The call that a piece continues; `None`: it begins another one. Indexes cannot be relied
-    /// on (some servers leave them out or send 0 for every call), ids appear only once.
-    fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let same_index = || {
-            self.calls
-                .iter()
-                .rposition(|call| index.is_some() && call.index == index)
-        };
-        if !id.is_empty() {
-            if let Some(known) = self.calls.iter().position(|call| call.id == id) {
-                return Some(known);
-            }
-            return same_index().filter(|at| self.calls[*at].id.is_empty() && self.calls[*at].name.is_empty());
-        }
-        let candidate = match (same_index(), name.is_empty()) {
-            (Some(at), _) => at,
-            // Arguments with an index that never began a call belong to the latest one.
-            (None, true) => self.calls.len().checked_sub(1)?,
-            (None, false) => return None,
-        };
-        let call = &self.calls[candidate];
-        let begins_another =
-            !name.is_empty() && !call.name.is_empty() && (call.name != name || is_object(&call.arguments));
-        (!begins_another).then_some(candidate)
-    }
-
-    /// The finished reply, with the tokens counted here where the server did not say.
-    pub(super) fn into_reply(mut self, request: &ChatRequest) -> ChatReply {
-        let (content, thought) = split_thinking(&self.content);
-        if !thought.is_empty() {
-            if !self.reasoning.is_empty() {
-                self.reasoning.push('\n');
-            }
-            self.reasoning.push_str(&thought);
-        }
-        let reason = self.finish.as_deref().unwrap_or("stop").to_owned();
-        let cut = matches!(reason.as_str(), "length" | "max_tokens" | "MAX_TOKENS");
-        let mut tool_calls = finished_calls(self.calls, cut);
-        let mut content = content;
-        if tool_calls.is_empty() && !cut {
-            (content, tool_calls) = text_calls::extract(content, &request.tools);
-        }
-        let finish = match reason.as_str() {
-            _ if cut => FinishReason::Length,
-            "content_filter" | "refusal" | "safety" => FinishReason::Filtered,
-            _ if !tool_calls.is_empty() => FinishReason::ToolCalls,
-            // The server meant to call a tool and sent none: its limit cut the call away.
-            "tool_calls" | "function_call" => FinishReason::Length,
-            _ => FinishReason::Stop,
-        };
-        let mut reply = ChatReply {
-            content: content.trim().to_owned(),
-            reasoning: self.reasoning.trim().to_owned(),
-            tool_calls,
-            finish,
-            usage: Usage::default(),
-            cost_usd: None,
-        };
-        reply.usage = self.usage.unwrap_or_else(|| Usage {
-            input_tokens: pricing::count_request(request),
-            output_tokens: pricing::count_reply(&reply),
-            reported: false,
-        });
-        reply
-    }
-}
-
-fn finished_calls(partials: Vec<Partial>, cut: bool) -> Vec<ToolCall> {
-    let mut calls: Vec<ToolCall> = Vec::new();
-    for partial in partials {
-        if partial.name.is_empty() && partial.arguments.is_empty() || cut && !is_object(&partial.arguments) {
-            continue;
-        }
-        let id = match partial.id {
-            id if id.is_empty() || calls.iter().any(|call| call.id == id) => made_up_id(),
-            id => id,
-        };
-        let arguments = match partial.arguments.trim() {
-            "" => "{}".to_owned(),
-            _ => partial.arguments,
-        };
-        calls.push(ToolCall {
-            id,
-            name: leading_identifier(&partial.name),
-            arguments,
-        });
-    }
-    calls
-}
-
-/// An id for a call that came without one.
-pub(super) fn made_up_id() -> String {
-    format!("call_{}", crate::secret::random_hex::<8>())
-}
-
-/// The name without what careless servers leave at its end (`read_file</function>`).
-pub(super) fn leading_identifier(name: &str) -> String {
-    name.trim_start()
-        .chars()
-        .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
-        .take(128)
-        .collect()
-}
-
-fn is_object(arguments: &str) -> bool {
-    matches!(serde_json::from_str::<Value>(arguments), Ok(Value::Object(_)))
-}
-
-/// Text that is a string or a list of parts with a `text` each.
-fn push_text(into: &mut String, value: &Value) {
-    match value {
-        Value::String(text) => into.push_str(text),
-        Value::Array(parts) => {
-            for part in parts {
-                into.push_str(part["text"].as_str().unwrap_or_default());
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Takes the thinking out of a text that has it at its beginning between `<think>` tags. Chat
-/// templates often swallow the opening tag; a reply that was cut lacks the closing one.
-fn split_thinking(content: &str) -> (String, String) {
-    let start = content.trim_start();
-    let (open, rest) = match start.strip_prefix("<think>") {
-        Some(rest) => (true, rest),
-        None => (false, start),
-    };
-    match rest.split_once("</think>") {
-        Some((thought, said)) if open || !thought.contains("<think>") => (said.to_owned(), thought.trim().to_owned()),
-        None if open => (String::new(), rest.trim().to_owned()),
-        _ => (content.to_owned(), String::new()),
-    }
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::config::ModelConfig;
+    use crate::model::{ToolCall, ToolSpec, profile};
+
+    fn request() -> ChatRequest {
+        let mut call = Message::user("");
+        call.role = Role::Assistant;
+        call.reasoning = "secret thought".to_owned();
+        call.tool_calls = vec![ToolCall {
+            id: "1".to_owned(),
+            name: "a".to_owned(),
+            arguments: "{broken".to_owned(),
+        }];
+        let mut plain = Message::user("hello");
+        plain.role = Role::Assistant;
+        ChatRequest {
+            max_output_tokens: 100,
+            ..ChatRequest::new([plain, call, Message::tool("1", "output")])
+        }
+    }
+
+    fn body(request: &ChatRequest, name: &str, config: &ModelConfig, quirks: &[Quirk]) -> Value {
+        let traits = profile::of(config, name);
+        let dialect = Dialect {
+            model: name,
+            traits: &traits,
+            quirks: &Quirks::with(quirks),
+        };
+        request_body(request, request.max_output_tokens, &dialect)
+    }
+
+    #[test]
+    fn l19_l23_the_request_has_no_key_that_strict_servers_refuse() {
+        assert_eq!(
+            body(&request(), "m", &ModelConfig::default(), &[]),
+            json!({
+                "model": "m", "max_tokens": 100, "stream": true, "stream_options": {"include_usage": true},
+                "messages": [
+                    {"role": "assistant", "content": "hello"},
+                    {"role": "assistant", "content": null, "tool_calls": [
+                        {"id": "1", "type": "function", "function": {"name": "a", "arguments": "{}"}}]},
+                    {"role": "tool", "content": "output", "tool_call_id": "1"},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn l20_reasoning_goes_back_as_the_server_wants_it() {
+        use Quirk::{NoReplay, ReplayReasoning};
+        let of = |name: &str, quirks: &[Quirk]| {
+            let message = &body(&request(), name, &ModelConfig::default(), quirks)["messages"][1];
+            (
+                message["reasoning_content"].clone(),
+                message["reasoning"].clone(),
+                message["content"].clone(),
+            )
+        };
+        let thought = json!("secret thought");
+        assert_eq!(of("m", &[]), (Value::Null, Value::Null, Value::Null));
+        assert_eq!(of("m", &[ReplayReasoning]).0, thought);
+        assert_eq!(of("kimi-k2-thinking", &[]).0, thought);
+        assert_eq!(of("gpt-oss-20b", &[]).1, thought);
+        assert_eq!(of("gpt-oss-20b", &[NoReplay]).1, Value::Null);
+        assert_eq!(of("minimax-m2", &[]).2, "<think>\nsecret thought\n</think>\n\n");
+    }
+
+    #[test]
+    fn only_what_is_set_and_taken_is_sent() {
+        let config = ModelConfig {
+            temperature: Some(0.5),
+            reasoning_effort: Some("low".to_owned()),
+            ..ModelConfig::default()
+        };
+        let sent = body(&request(), "m", &config, &[]);
+        assert_eq!(
+            (&sent["temperature"], &sent["reasoning_effort"]),
+            (&json!(0.5), &json!("low"))
+        );
+        let quirks = [
+            Quirk::NoTemperature,
+            Quirk::NoEffort,
+            Quirk::NoStreamOptions,
+            Quirk::CompletionTokens,
+        ];
+        let sent = body(&request(), "m", &config, &quirks);
+        for absent in ["temperature", "reasoning_effort", "stream_options", "max_tokens"] {
+            assert!(sent.get(absent).is_none(), "{absent}");
+        }
+        assert_eq!(sent["max_completion_tokens"], 100);
+        let sent = body(
+            &request(),
+            "m",
+            &config,
+            &[Quirk::CompletionTokens, Quirk::PlainMaxTokens, Quirk::NoStream],
+        );
+        assert_eq!(sent["max_tokens"], 100);
+        assert!(sent.get("stream").is_none());
+    }
+
+    #[test]
+    fn strict_orders_and_ids_are_kept() {
+        let mut strict = request();
+        strict.messages.push(Message::user("go on").into());
+        let sent = body(
+            &strict,
+            "m",
+            &ModelConfig::default(),
+            &[Quirk::ShortIds, Quirk::NoUserAfterTool],
+        );
+        let messages = sent["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 3);
+        assert_eq!(messages[2]["content"], "output\n\ngo on");
+        let id = messages[2]["tool_call_id"].as_str().unwrap();
+        assert!(id.len() == 9 && id == messages[1]["tool_calls"][0]["id"], "{id}");
+        assert_eq!(short("abcDEF123"), "abcDEF123");
+        strict.messages = [Message::system("rules"), Message::user("task"), Message::user("more")]
+            .map(Arc::new)
+            .to_vec();
+        let sent = body(&strict, "m", &ModelConfig::default(), &[Quirk::NoSystemRole]);
+        assert_eq!(
+            sent["messages"],
+            json!([{"role": "user", "content": "rules\n\ntask\n\nmore"}])
+        );
+    }
+
+    #[test]
+    fn a_server_without_tools_gets_them_as_text() {
+        let mut asked = request();
+        asked.tools = vec![ToolSpec {
+            name: "a".to_owned(),
+            description: "Does a.".to_owned(),
+            parameters: json!({"type": "object"}),
+        }];
+        let sent = body(&asked, "gemma3", &ModelConfig::default(), &[Quirk::TextTools]);
+        assert!(sent.get("tools").is_none());
+        let messages = sent["messages"].as_array().unwrap();
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.get("tool_calls").is_none() && message["role"] != "tool")
+        );
+        assert!(messages[0]["content"].as_str().unwrap().contains("Does a."));
+    }
+}

@@ -235,6 +235,11 @@ async fn use_wal(options: &SqliteConnectOptions) -> Result<(), StoreError> {
 fn migrator() -> Migrator {
     let migrations = [
         (1, "jobs", include_str!("../../migrations/0001_jobs.sql")),
+        (
+            2,
+            "conversation",
+            include_str!("../../migrations/0002_conversation.sql"),
+        ),
         (3, "memory", include_str!("../../migrations/0003_memory.sql")),
     ];
     Migrator::with_migrations(

@@ -115,6 +115,7 @@ impl Tx {
         };
         self.retire_effects(id).await?;
         self.delete_checkpoints(id).await?;
+        self.delete_conversation(id).await?;
         self.log_event(id, fence, &RunEvent::Queued, now).await?;
         self.ring_on_commit().await?;
         Ok(true)

@@ -59,14 +59,6 @@ impl Tool for MemoryTool {
         true
     }
 
-    fn permission_key(&self, arguments: &Value) -> String {
-        let word = |key: &str| arguments[key].as_str().unwrap_or_default().trim().to_lowercase();
-        match word("scope").as_str() {
-            "global" => format!("memory:global:{}", word("action")),
-            _ => format!("memory:{}", word("action")),
-        }
-    }
-
     async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let asked: Arguments = arguments::fit("memory", arguments)?;
         let scope = scope_of(&asked.scope)?;

@@ -59,10 +59,6 @@ impl Tool for Reason {
         }
     }
 
-    fn permission_key(&self, arguments: &Value) -> String {
-        format!("reason:{}", arguments["action"].as_str().unwrap_or_default().trim())
-    }
-
     async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let asked: Arguments = arguments::fit("reason", arguments)?;
         let tree = Some(asked.tree.trim()).filter(|tree| !tree.is_empty());

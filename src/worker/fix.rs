@@ -140,6 +140,7 @@ impl Worker {
             why_stopped: &why_stopped,
             last_words: &finished.last_words,
             import: finished.change.as_ref().map(|change| &change.import),
+            diff: finished.change.as_ref().map_or("", |change| &change.diff),
             violations: &finished.violations,
             checks: publish::Checks {
                 commands: &finished.verdict.commands,
@@ -194,8 +195,10 @@ impl Worker {
             }
             let text = "An earlier attempt's work is not on this machine or does not fit any more; this one starts anew, with what is left of the limits.".to_owned();
             in_hand.recorder.record(RunEvent::Noted { text }).await?;
+            let spent = conversation.only_spent();
+            forget(in_hand, &spent).await?;
             return Ok(Earlier {
-                conversation: Some(conversation.only_spent()),
+                conversation: Some(spent),
                 ..Earlier::default()
             });
         };
@@ -286,4 +289,13 @@ impl Worker {
             }
         }
     }
+}
+
+/// Stores that the conversation begins anew, before there is a checkout that the old one would be
+/// taken to speak of.
+async fn forget(in_hand: &InHand<'_>, spent: &Checkpoint) -> Result<(), JobError> {
+    let body = serde_json::to_vec(spent).map_err(|error| JobError::Fail(error.to_string()))?;
+    let recorder = &in_hand.recorder;
+    recorder.checkpoint(SOLUTION, 0, b"null").await?;
+    Ok(recorder.checkpoint(CONVERSATION, i64::from(spent.turn), &body).await?)
 }

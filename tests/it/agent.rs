@@ -1,19 +1,27 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod children;
+mod compaction;
+mod discipline;
 mod limits;
+mod permission;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{
+    Brief, Budget, Checkpoint, People, Setting, Solution, SolveError, Stop, Task, Unattended, solve,
+};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
+use forgehand::conversation::MAIN;
 use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
-use forgehand::sandbox::{self, Sandbox, SandboxFolders};
+use forgehand::sandbox::{self, Exec, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
 use forgehand::tool::{Finish, Toolbox};
 use serde_json::{Value, json};
@@ -28,6 +36,8 @@ const BUDGET: Budget = Budget {
     max_time: Duration::from_secs(120),
 };
 
+const FENCE: &str = "00112233445566778899aabbccddeeff";
+
 /// A workspace in its sandbox, and what a run in it leaves.
 struct Bench {
     folder: tempfile::TempDir,
@@ -35,7 +45,11 @@ struct Bench {
     recorder: Recorder,
     cancel: CancellationToken,
     budget: Budget,
+    setting: Setting,
+    tools: Toolbox,
     resume: Option<Checkpoint>,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -70,8 +84,24 @@ impl Bench {
             recorder: Recorder::in_memory(Clock::System, Redactor::default()),
             cancel: CancellationToken::new(),
             budget: BUDGET,
+            setting: Setting::default(),
+            tools: Toolbox::standard(),
             resume: None,
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
+    }
+
+    /// The same workspace as the checkout of a commit.
+    async fn committed(self) -> Self {
+        let line = "git init --quiet && git add --all && git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m Base";
+        let made = self
+            .sandbox
+            .exec(&Exec::shell(line), &self.cancel)
+            .await
+            .expect("git runs");
+        assert_eq!(made.code(), Some(0), "{}", made.output);
+        self
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -115,14 +145,17 @@ impl Bench {
             notes: Vec::new(),
         };
         solve(Task {
+            name: MAIN,
+            fence: FENCE,
             brief: &brief,
+            setting: &self.setting,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
@@ -183,7 +216,7 @@ async fn a_change_is_made_checked_and_finished() {
                 "edit_file",
                 json!({"path": "/workspace/count.sh", "old_text": " - 1 ", "new_text": " "}),
             ),
-            Reply::call("run_command", json!({"command": "sh test.sh"})),
+            Reply::call("run_command", json!({"command": "git diff; sh test.sh"})),
             finish(),
         ])
         .await;
@@ -211,7 +244,10 @@ async fn a_change_is_made_checked_and_finished() {
     assert!((costs.sum::<f64>() - 5.0 * 0.0003).abs() < 1e-9);
     let first = &server.requests()[0];
     assert!(first.last().contains("⟦hidden html⟧") && first.last().contains("`sh test.sh`"));
-    assert_eq!(first.body["tools"].as_array().map(Vec::len), Some(9));
+    assert_eq!(
+        first.body["tools"].as_array().map(Vec::len),
+        Some(Toolbox::standard().specs().len())
+    );
 }
 
 #[tokio::test]
@@ -276,10 +312,11 @@ async fn l17_an_interrupted_run_goes_on_with_its_calls_answered() {
     };
     bench.resume = Some(Checkpoint {
         turn: 18,
-        messages: vec![Message::system("Rules."), Message::user("Brief."), orphan],
+        unlogged: vec![Message::system("Rules."), Message::user("Brief."), orphan],
         tokens: 10,
         cost_usd: 0.5,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     });
     let (solution, server) = bench
         .run(vec![Reply::call("glob", json!({"pattern": "*"})), finish()])
@@ -318,10 +355,10 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
     };
     let stored = |messages| Checkpoint {
         turn: 3,
-        messages,
+        unlogged: messages,
         tokens: 10,
-        cost_usd: 0.0,
         spent_ms: 1_000,
+        ..Checkpoint::NEW
     };
     let brief = || vec![Message::system("Rules."), Message::user("Brief.")];
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
@@ -344,6 +381,7 @@ async fn l17_calls_that_had_not_begun_are_made_after_an_interruption() {
         ..Message::user("")
     };
     bench.resume = Some(stored([brief(), vec![reply]].concat()));
+    bench.recorder = Recorder::in_memory(Clock::System, Redactor::default());
     let (solution, server) = bench.run(vec![]).await;
     check_finished(&solution);
     assert_eq!(server.requests().len(), 0, "the model had finished already");

@@ -13,6 +13,7 @@ mod doctor;
 mod help;
 mod interrupted;
 mod run;
+mod trust;
 
 /// A user's home, working folder and temporary files.
 pub(super) struct User {

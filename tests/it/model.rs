@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forgehand::config::{ModelConfig, ModelProvider};
-use forgehand::model::{ChatReply, ChatRequest, FinishReason, Live, Message, Model, ModelError, ToolSpec};
+use forgehand::model::{ChatReply, ChatRequest, FinishReason, Message, Model, ModelError, ToolSpec};
 use forgehand::secret::{Redactor, Secret};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -32,16 +32,13 @@ fn open(config: &ModelConfig) -> Arc<dyn Model> {
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::system("You help."), Message::user("Fix it.")],
         tools: vec![ToolSpec {
             name: "grep".to_owned(),
             description: "Searches".to_owned(),
             parameters: json!({"type": "object", "properties": {"pattern": {"type": "string"}}}),
         }],
         max_output_tokens: 500,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::system("You help."), Message::user("Fix it.")])
     }
 }
 
@@ -137,14 +134,15 @@ async fn tokens_are_counted_here_when_the_server_does_not() {
 }
 
 #[tokio::test]
-async fn a_reply_cut_by_the_limit_keeps_only_whole_calls() {
+async fn a_call_cut_by_the_limit_comes_last_and_cannot_be_run() {
     let calls = [
         ("grep", "{\"pattern\":\"a\"}".to_owned()),
         ("grep", "{\"pattern\":\"b".to_owned()),
     ];
     let server = ModelServer::start([Said::calls(calls).ending("length").reply()]).await;
     let reply = ask(&server).await.unwrap();
-    assert_eq!((reply.tool_calls.len(), reply.finish), (1, FinishReason::Length));
+    assert_eq!((reply.tool_calls.len(), reply.finish), (2, FinishReason::Length));
+    assert_eq!(reply.tool_calls[1].arguments, "{\"pattern\":\"b");
 }
 
 #[test]

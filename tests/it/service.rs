@@ -130,6 +130,7 @@ impl Service {
         assert!(self.running.is_none(), "the service runs already");
         let surroundings = Surroundings {
             program: program(),
+            config_dir: None,
             home: None,
             rustup_home: None,
         };

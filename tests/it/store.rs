@@ -13,6 +13,7 @@ use forgehand::store::{Store, StoreError, Tx};
 
 mod cancel;
 mod claims;
+mod conversation;
 mod deliveries;
 mod effects;
 mod invariants;

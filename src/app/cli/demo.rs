@@ -22,7 +22,7 @@ use crate::demo::story;
 use crate::event::Event;
 use crate::ids::{IssueNumber, JobId, Subject};
 use crate::job::{Job, JobKind, Outcome};
-use crate::model::{ChatRequest, Live, Message};
+use crate::model::{ChatRequest, Message};
 use crate::run::Ports;
 use crate::sandbox::{self, Exec, SandboxFolders};
 use crate::store::{JobFilter, Store};
@@ -362,12 +362,8 @@ async fn look_for_compilers(ports: &Ports, folder: &Path) -> anyhow::Result<()> 
 async fn ask_for_a_word(ports: &Ports, name: &str) -> anyhow::Result<()> {
     note!("… Ask the model for one word");
     let request = ChatRequest {
-        messages: vec![Message::user("Reply with the word ready.")],
-        tools: Vec::new(),
         max_output_tokens: 256,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::user("Reply with the word ready.")])
     };
     let stop = CancellationToken::new();
     match tokio::time::timeout(FIRST_WORD, ports.model.complete(&request, &stop)).await {

@@ -17,6 +17,8 @@ use crate::sandbox;
 use crate::secret::Redactor;
 use crate::store::Store;
 
+mod web;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 nothing to mend · 1 something does not work · 78 wrong configuration")]
 pub(super) struct Args {
@@ -67,13 +69,14 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     if args.invariants {
         return invariants(&config, args.json).await;
     }
-    let findings = vec![
+    let mut findings = vec![
         check_database(&config).await,
         check_git(),
         check_sandbox(&config).await,
         check_model(&config),
         check_github(&config).await,
     ];
+    findings.extend(web::check(&config).await);
     let all_well = findings.iter().all(|finding| finding.status != Status::Problem);
     if args.json {
         let values = super::config::rows(&config);

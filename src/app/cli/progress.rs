@@ -19,7 +19,9 @@ const TELLING: [&str; 5] = ["command", "pattern", "path", "glob", "title"];
 pub(super) fn tell(progress: &Progress, event: &Event) {
     match &event.body {
         RunEvent::StageStarted { stage } => progress.now(stage.words()),
-        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } => progress.line(&format!("  note: {text}")),
+        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } | RunEvent::Shortened { text, .. } => {
+            progress.line(&format!("  note: {text}"))
+        }
         RunEvent::WorkspaceOpened { sandbox, .. } => progress.line(&format!("  sandbox: {sandbox}")),
         RunEvent::SetUpRan {
             command,

@@ -23,13 +23,14 @@ use crate::memory::{Keeper, Lasting, Memory};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::{Redactor, Secret};
+use crate::secret::{Redactor, Secret, random_hex};
 use crate::store::Store;
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
 use report::Report;
 
+mod guidance;
 mod report;
 
 #[derive(Debug, clap::Args)]
@@ -92,8 +93,9 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     stop_on_signal(stop.clone())?;
     let redactor = Redactor::default();
     config.secrets().iter().for_each(|secret| redactor.add(secret));
-    let mut ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
+    let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
+    let mut ports = ports::for_person(ports, &config, &repo.root)?;
     note!(
         "{} at {}, its last commit; what is not committed is left out",
         repo.root.display(),
@@ -307,13 +309,6 @@ impl Local<'_> {
             return None;
         }
         let (folder, _) = RunFolder::open_existing(&self.place.state_dir, &self.place.job).ok()??;
-        let conversation = Checkpoint {
-            turn: 0,
-            messages: Vec::new(),
-            tokens: 0,
-            cost_usd: 0.0,
-            spent_ms: 0,
-        };
         let base_checks = events.into_iter().filter_map(|event| match event.body {
             RunEvent::Checked { check } if check.side == Side::Base => Some(check),
             _ => None,
@@ -324,9 +319,9 @@ impl Local<'_> {
             solution: Some(Solution {
                 stop,
                 last_words: String::new(),
-                conversation: conversation.clone(),
+                conversation: Checkpoint::NEW,
             }),
-            conversation: Some(conversation),
+            conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
         };
         // A stop has been obeyed already; taking the work in is short.
@@ -347,13 +342,13 @@ impl Local<'_> {
         let repo_config = self.repo_config(&mirror, &remote, &base).await?;
         let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
-        let rules = run::rules_of(self.ports, &mirror, &remote, &base, &repo_config).await;
+        let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, &files, &repo_config).await?;
         let brief = Brief {
             repo: self.name(),
             title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),
             instructions: String::new(),
-            rules: rules.map_err(|error| anyhow::anyhow!(in_words(error)))?,
+            rules,
             checks: repo_config.test.clone().unwrap_or(found.test),
             files,
             notes: Vec::new(),
@@ -361,6 +356,8 @@ impl Local<'_> {
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
+            guidance,
+            fence: random_hex::<16>(),
             mirror,
             remote,
             base,

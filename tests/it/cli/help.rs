@@ -3,11 +3,12 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "",
     "serve",
     "worker",
     "run",
+    "trust",
     "demo",
     "jobs",
     "jobs list",

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::checkout::{Checkout, call, edit, finish, fix};
+use super::checkout::{Checkout, change, edit, finish, fix};
 use super::{User, snapshot, wait};
 
 #[test]
@@ -186,7 +186,7 @@ fn a_change_that_breaks_what_worked_is_kept_but_not_called_done() {
     let checkout = Checkout::new();
     checkout.write("add.sh", "echo $(($1 + $2))\n");
     checkout.commit("Add at last");
-    let broken = call("write_file", json!({"path": "add.sh", "content": "echo 4\n"}));
+    let broken = change("write_file", json!({"path": "add.sh", "content": "echo 4\n"}));
     let done = finish("done", "Faster.");
     // The result goes back to the agent twice, who insists.
     let turns = json!([broken, done, done, done]);

@@ -1,16 +1,13 @@
-//! Requests and replies in every dialect of the chat completions.
+//! Replies in every dialect of the chat completions.
 
 use super::*;
-use crate::model::Live;
+use crate::model::Message;
+use serde_json::json;
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::user("fix it")],
-        tools: Vec::new(),
         max_output_tokens: 100,
-        repo: None,
-        turn: 0,
-        live: Live::default(),
+        ..ChatRequest::new([Message::user("fix it")])
     }
 }
 
@@ -19,7 +16,7 @@ fn assemble(pieces: &[Value]) -> ChatReply {
     for piece in pieces {
         assembly.absorb(piece);
     }
-    assembly.into_reply(&request())
+    assembly.into_reply(&request(), "m")
 }
 
 fn calls_piece(calls: Value) -> Value {
@@ -147,22 +144,31 @@ fn equal_ids_are_told_apart() {
                                         {"index": 1, "id": "", "function": {"name": "a", "arguments": "{}"}}]),
     ));
     assembly.absorb(&finish("tool_calls"));
-    let reply = assembly.into_reply(&request());
+    let reply = assembly.into_reply(&request(), "m");
     assert_eq!(reply.tool_calls.len(), 2);
     assert_ne!(reply.tool_calls[0].id, reply.tool_calls[1].id);
 }
 
 #[test]
-fn a_call_cut_by_the_limit_is_not_returned() {
-    let reply = assemble(&[
-        calls_piece(
-            json!([{"index": 0, "id": "1", "function": {"name": "a", "arguments": "{\"x\":1}"}},
-                           {"index": 1, "id": "2", "function": {"name": "b", "arguments": "{\"x\":\"ha"}}]),
-        ),
-        finish("length"),
-    ]);
-    assert_eq!(reply.finish, FinishReason::Length);
-    assert_eq!(reply.tool_calls.len(), 1, "only the complete one");
+fn a_call_cut_by_the_limit_cannot_be_run() {
+    let cut = |arguments: &str| {
+        assemble(&[
+            calls_piece(
+                json!([{"index": 0, "id": "1", "function": {"name": "a", "arguments": "{\"x\":1}"}},
+                               {"index": 1, "id": "2", "function": {"name": "b", "arguments": arguments}}]),
+            ),
+            finish("length"),
+        ])
+    };
+    for arguments in ["{\"x\":\"ha", "{", "", " "] {
+        let reply = cut(arguments);
+        assert_eq!((reply.finish, reply.tool_calls.len()), (FinishReason::Length, 2));
+        assert!(is_object(&reply.tool_calls[0].arguments));
+        assert!(
+            serde_json::from_str::<Value>(&reply.tool_calls[1].arguments).is_err(),
+            "{arguments:?}"
+        );
+    }
 }
 
 #[test]
@@ -171,6 +177,9 @@ fn l10_reasons_for_ending_are_told_apart() {
     let reply = assemble(&[calls_piece(broken), finish("tool_calls")]);
     assert_eq!((reply.finish, reply.tool_calls.len()), (FinishReason::ToolCalls, 1));
     assert_eq!(assemble(&[finish("tool_calls")]).finish, FinishReason::Length);
+    for reason in CUT_REASONS {
+        assert_eq!(assemble(&[finish(reason)]).finish, FinishReason::Length);
+    }
     assert_eq!(assemble(&[finish("content_filter")]).finish, FinishReason::Filtered);
     assert_eq!(assemble(&[finish("stop")]).finish, FinishReason::Stop);
 }
@@ -234,40 +243,14 @@ fn usage_is_read_in_every_variant_and_counted_when_missing() {
 }
 
 #[test]
-fn the_request_has_no_key_that_strict_servers_refuse() {
-    let mut call = Message::user("");
-    call.role = Role::Assistant;
-    call.reasoning = "secret thought".to_owned();
-    call.tool_calls = vec![ToolCall {
-        id: "1".to_owned(),
-        name: "a".to_owned(),
-        arguments: "{broken".to_owned(),
-    }];
-    let mut plain = Message::user("hello");
-    plain.role = Role::Assistant;
-    let request = ChatRequest {
-        messages: vec![plain, call, Message::tool("1", "output")],
-        ..request()
-    };
-    let quirks = Quirks::default();
-    let body = request_body(&request, "m", &quirks);
-    assert_eq!(
-        body,
-        json!({
-            "model": "m", "max_tokens": 100, "stream": true, "stream_options": {"include_usage": true},
-            "messages": [
-                {"role": "assistant", "content": "hello"},
-                {"role": "assistant", "content": null, "tool_calls": [
-                    {"id": "1", "type": "function", "function": {"name": "a", "arguments": "{}"}}]},
-                {"role": "tool", "content": "output", "tool_call_id": "1"},
-            ],
-        })
-    );
-    quirks.learn("unsupported: max_tokens; use max_completion_tokens");
-    quirks.learn("stream_options: extra field");
-    quirks.learn("reasoning_content is missing");
-    let body = request_body(&request, "m", &quirks);
-    assert_eq!(body["max_completion_tokens"], 100);
-    assert_eq!(body["messages"][1]["reasoning_content"], "secret thought");
-    assert!(body.get("stream_options").is_none() && body.get("max_tokens").is_none());
+fn cached_input_is_read_in_every_variant() {
+    for usage in [
+        json!({"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}),
+        json!({"prompt_tokens": 10, "completion_tokens": 3, "prompt_cache_hit_tokens": 4}),
+        json!({"prompt_tokens": 10, "completion_tokens": 3, "cached_tokens": 4}),
+    ] {
+        let mut assembly = Assembly::default();
+        assembly.absorb(&json!({"usage": usage}));
+        assert_eq!(assembly.cached_input(), 4, "{usage}");
+    }
 }
