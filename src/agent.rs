@@ -21,6 +21,7 @@ mod finish;
 mod frame;
 mod gate;
 mod history;
+mod output_cap;
 mod people;
 mod progress;
 mod prompt;
@@ -42,7 +43,7 @@ use turn::Asked;
 pub const CONVERSATION: &str = "conversation";
 
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
     /// The repository.
     pub repo: RepoName,
@@ -63,7 +64,7 @@ pub struct Brief {
 }
 
 /// Limits of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// Most model replies.
     pub max_turns: u32,

@@ -28,6 +28,7 @@ pub mod cli;
 mod instance;
 mod logging;
 mod ports;
+mod record;
 mod trust;
 
 pub use instance::Instance;
@@ -59,6 +60,8 @@ pub struct Surroundings {
     pub home: Option<PathBuf>,
     /// Where rustup keeps its toolchains, when not in the home folder.
     pub rustup_home: Option<PathBuf>,
+    /// Where programs keep what they remember of their user's work, when not in the home folder.
+    pub state_home: Option<PathBuf>,
 }
 
 /// The service with its ports open.

@@ -120,6 +120,8 @@ section! {
         fallback_base_url: Option<String> = "",
         /// Key for `fallback_base_url`.
         fallback_api_key: Option<Secret> = "",
+        /// How long the fallback answers before the first is tried again, in seconds.
+        fallback_seconds: Duration = "300",
         /// File with the stub's script; without it, the stub looks for a built-in script by repository.
         stub_script: Option<PathBuf> = "",
     }

@@ -230,6 +230,28 @@ pub enum RunEvent {
         /// How long it took, in milliseconds.
         took_ms: u64,
     },
+    /// A tool call began.
+    ToolStarted {
+        /// Turn, from 1.
+        turn: u32,
+        /// The tool.
+        tool: String,
+        /// Its arguments as JSON text, capped.
+        #[serde(default)]
+        arguments: String,
+    },
+    /// A call of the model gave no reply, and what came of it may have to be paid for.
+    ModelFailed {
+        /// Turn it was for, from 1.
+        turn: u32,
+        /// Why there is no reply.
+        text: String,
+        /// Tokens that may be charged.
+        usage: Usage,
+        /// Money in US dollars; `None` when the price is unknown.
+        #[serde(default)]
+        cost_usd: Option<f64>,
+    },
     /// A tool call ended.
     ToolCalled {
         /// Turn, from 1.
@@ -353,6 +375,7 @@ impl Totals {
                 self.turns += 1;
                 (usage, cost_usd)
             }
+            RunEvent::ModelFailed { usage, cost_usd, .. } => (usage, cost_usd),
             RunEvent::Shortened {
                 usage: Some(usage),
                 cost_usd,

@@ -33,11 +33,13 @@ use crate::workspace::RunFolder;
 mod environment;
 mod gather;
 mod guidance;
+mod record;
 mod restore;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
+pub use record::{RECORD, RECORD_END, Record, RecordEnd};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -86,8 +88,6 @@ pub struct Work {
     pub brief: Brief,
     /// What the repository, if it is trusted, and the administrator say to the agent besides.
     pub guidance: Guidance,
-    /// Random for each run: what delimits text of strangers.
-    pub fence: String,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -122,6 +122,8 @@ pub struct Earlier {
     pub conversation: Option<Checkpoint>,
     /// Results of the checks on the base.
     pub base_checks: Vec<CheckRun>,
+    /// The record that it goes on from, or that is replayed: the agent is asked what stands there.
+    pub record: Option<Record>,
 }
 
 /// A change that passed the rules for trees.
@@ -184,6 +186,12 @@ pub async fn work(
     result
 }
 
+/// Where the agent of an earlier attempt was.
+struct Before {
+    conversation: Option<Checkpoint>,
+    solution: Option<Solution>,
+}
+
 /// One run's tools and place, shared by its stages.
 struct Desk<'a> {
     ports: &'a Ports,
@@ -225,8 +233,26 @@ impl Desk<'_> {
         if let Some(memory) = &self.ports.memory {
             work.brief.notes.extend(memory.in_brief().await?);
         }
-        self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
-            .await
+        let budget = budget(&self.ports.budget, &work.repo_config);
+        let record = match earlier.record {
+            Some(record) => record,
+            None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
+        };
+        if earlier.solution.is_none() {
+            // The head is text of strangers, too, and is read by people.
+            self.keep(RECORD, &self.recorder.cleaned(&record)?).await?;
+        }
+        let before = Before {
+            conversation: earlier.conversation,
+            solution: earlier.solution,
+        };
+        let finished = self.solve_and_check(&work, &record, before, verdict).await?;
+        let end = RecordEnd {
+            tree: finished.change.as_ref().map(|change| change.import.tree.clone()),
+            stop: finished.stop.clone(),
+        };
+        self.keep(RECORD_END, &self.recorder.cleaned(&end)?).await?;
+        Ok(finished)
     }
 
     /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
@@ -245,15 +271,16 @@ impl Desk<'_> {
     async fn solve_and_check(
         &self,
         work: &Work,
-        mut resume: Option<Checkpoint>,
-        mut solved: Option<Solution>,
+        record: &Record,
+        before: Before,
         mut verdict: Verdict,
     ) -> Result<Finished, JobError> {
+        let (mut resume, mut solved) = (before.conversation, before.solution);
         let mut repairs = 0;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take(), &verdict)).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(record, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
             verdict.head.clear(); // what an earlier change of this run came to
@@ -294,19 +321,18 @@ impl Desk<'_> {
 
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
-    async fn solve(&self, work: &Work, resume: Option<Checkpoint>, verdict: &Verdict) -> Result<Solution, JobError> {
-        let setting = self.setting(work, verdict).await;
-        let tools = self.tools(&setting);
+    async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+        let tools = self.tools(&record.setting);
         let task = agent::Task {
             name: MAIN,
-            fence: &work.fence,
-            brief: &work.brief,
-            setting: &setting,
+            fence: &record.fence,
+            brief: &record.brief,
+            setting: &record.setting,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
             tools: &tools,
             recorder: self.recorder,
-            budget: budget(&self.ports.budget, &work.repo_config),
+            budget: record.budget,
             permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
@@ -322,7 +348,7 @@ impl Desk<'_> {
 
     /// What the agent works with.
     fn tools(&self, setting: &Setting) -> Toolbox {
-        let of_the_sandbox = Toolbox::standard()
+        let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
             .with_children()
             .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 use crate::text;
 
@@ -31,7 +32,7 @@ const MAX_TRIGGERS: usize = 20;
 const MAX_TRIGGER_CHARS: usize = 60;
 
 /// Who wrote a skill, weakest first: of two with one name the stronger counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
     /// It comes with this program.
     Shipped,
@@ -42,7 +43,7 @@ pub enum Source {
 }
 
 /// One skill.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skill {
     /// Its name, which is also its folder's.
     pub name: String,
@@ -133,7 +134,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The skills of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shelf {
     skills: BTreeMap<String, Skill>,
     disabled: Vec<String>,

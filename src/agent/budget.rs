@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::agent::{Budget, Checkpoint};
-use crate::model::ChatReply;
+use crate::model::{ChatReply, Failed};
 use crate::text::duration_in_words;
 
 /// Share of a limit from which people and the model are warned.
@@ -54,6 +54,15 @@ impl Meter {
             .saturating_add(reply.usage.input_tokens)
             .saturating_add(reply.usage.output_tokens);
         self.cost_usd += reply.cost_usd.unwrap_or(0.0);
+    }
+
+    /// Counts what a call may have cost that gave no reply.
+    pub(super) fn charge_lost(&mut self, failed: &Failed) {
+        self.tokens = self
+            .tokens
+            .saturating_add(failed.usage.input_tokens)
+            .saturating_add(failed.usage.output_tokens);
+        self.cost_usd += failed.cost_usd.unwrap_or(0.0);
     }
 
     /// Time used, in all attempts.

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::budget::Meter;
 use super::discipline::Discipline;
 use super::history::History;
+use super::output_cap::OutputCap;
 use crate::agent::{CONVERSATION, Checkpoint, Solution, SolveError, Stop, Task};
 use crate::conversation::{Entry, MAIN};
 use crate::model::{Message, Role, ToolSpec};
@@ -27,6 +28,7 @@ pub(super) struct Progress<'a> {
     unstored: Vec<Entry>,
     pub(super) meter: Meter,
     pub(super) discipline: Discipline<'a>,
+    pub(super) output_cap: OutputCap,
     pub(super) specs: Vec<ToolSpec>,
     /// The model's real context window, where it turned out to be smaller than its profile says.
     pub(super) window: Option<u64>,
@@ -47,6 +49,7 @@ impl<'a> Progress<'a> {
             unstored: Vec::new(),
             meter,
             discipline: Discipline::new(task),
+            output_cap: OutputCap::default(),
             specs,
             window: None,
         };
@@ -146,7 +149,7 @@ impl<'a> Progress<'a> {
 
 /// The working set of the stored log, read in portions.
 async fn load(task: &Task<'_>, specs: &[ToolSpec]) -> Result<History, StoreError> {
-    let mut history = History::new(specs);
+    let mut history = History::new(task.fence, specs);
     loop {
         let page = task.recorder.conversation(task.name, history.length()).await?;
         if page.is_empty() {

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::skill::Shelf;
 
 /// What a trusted repository and the administrator say to the agent beside the main rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guidance {
     /// Skills that can be loaded.
     pub skills: Shelf,
@@ -18,7 +20,7 @@ pub struct Guidance {
 }
 
 /// The surroundings of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// The system and the tool chains in the sandbox, one a line.
     pub environment: Vec<String>,

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -12,13 +13,12 @@ use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
 use super::{gate, prompt};
-use crate::agent::{Budget, SolveError, Task};
+use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
 use crate::recorder::Recorder;
 use crate::sandbox::SandboxError;
-use crate::secret::random_hex;
 use crate::text;
 use crate::tool::{Conclusion, Errand, Review, ToolContext, ToolError, ToolOutput, Toolbox};
 
@@ -77,7 +77,8 @@ pub(super) async fn send(
         Errand::Answer { .. } => "agent",
         Errand::Review { .. } => "review",
     };
-    let fence = random_hex::<16>();
+    let name = free_name(task.recorder, kind, number).await?;
+    let fence = childs_fence(task.fence, &name);
     let (system, asked) = match errand {
         Errand::Answer { question } => prompt::child(task.brief, question, &fence),
         Errand::Review { focus } => match difference(task.sandbox.as_ref(), stop).await {
@@ -97,7 +98,6 @@ pub(super) async fn send(
         max_cost_usd: left.cost_usd.map_or(0.0, |cost_usd| cost_usd / SHARE as f64),
         max_time: left.time / 2,
     };
-    let name = free_name(task.recorder, kind, number).await?;
     let child_task = Task {
         name: &name,
         fence: &fence,
@@ -109,7 +109,7 @@ pub(super) async fn send(
         recorder: task.recorder,
         budget,
         permission: task.permission,
-        people: task.people,
+        people: &Unattended,
         live: Live::default(),
         cancel: task.cancel,
         resume: None,
@@ -118,7 +118,7 @@ pub(super) async fn send(
         task: &child_task,
         is_review: kind == "review",
         parents_turn: meter.turns,
-        history: History::new(&tools.specs()),
+        history: History::new(&fence, &tools.specs()),
         unstored: Vec::new(),
         meter: Meter::new(budget, None),
         mistakes: 0,
@@ -126,6 +126,13 @@ pub(super) async fn send(
     child.say(Message::system(system));
     child.say(Message::user(task.recorder.redactor().redact(&asked)));
     Box::pin(child.work(meter, stop)).await
+}
+
+/// A child's fence follows from its parent's, so that a replay asks the same as the run did; nobody
+/// outside knows either.
+fn childs_fence(fence: &str, name: &str) -> String {
+    let digest = Sha256::digest(format!("{fence}/{name}"));
+    hex::encode(&digest[..16])
 }
 
 /// A name that no earlier child of the run has, one of an interrupted attempt included: each has a
@@ -224,8 +231,8 @@ impl Child<'_> {
         let took_ms = millis(asked_at);
         let event = RunEvent::ModelReplied {
             turn: self.parents_turn,
-            model: reply.model.clone(),
             agent: self.task.name.to_owned(),
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: calls.map(|call| call.name.clone()).collect(),
@@ -295,8 +302,7 @@ impl Child<'_> {
         stop: &CancellationToken,
     ) -> Result<(String, bool, Option<Returned>), SolveError> {
         if let Some(refused) = gate::permit(self.task, call).await? {
-            // A child cannot wait for a person.
-            return Ok((refused.output, refused.ok, refused.end.map(|_| Returned::Stopped)));
+            return Ok((refused.output, refused.ok, None));
         }
         let context = ToolContext {
             sandbox: self.task.sandbox,

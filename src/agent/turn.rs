@@ -12,8 +12,8 @@ use super::watch::{Next, Repeat};
 use super::{gate, prompt, subagent, winddown};
 use crate::agent::{SolveError, Stop};
 use crate::conversation::Entry;
-use crate::event::RunEvent;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Message, ModelError, Purpose, Role, ToolCall};
+use crate::event::{RunEvent, Usage};
+use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, Role, ToolCall};
 use crate::sandbox::SandboxError;
 use crate::secret::REDACTED;
 use crate::text;
@@ -24,6 +24,10 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
+
+/// Most bytes of arguments in the event that a call began; what matters of them comes again at its
+/// end.
+const MAX_STARTED_BYTES: usize = 1024;
 
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
@@ -110,18 +114,24 @@ impl Progress<'_> {
         }
         let mut shortened = false;
         loop {
-            let request = self.request();
+            let mut request = self.request();
+            request.max_output_tokens = self.max_output();
             let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
-            match self.task.model.complete(&request, self.stop).await {
+            let failed = match self.task.model.attempt(&request, self.stop).await {
                 Ok(reply) => {
+                    self.output_cap.see(&reply);
                     self.take(&reply, request_sha256, asked_at).await?;
                     return Ok(Asked::Replied(reply));
                 }
-                Err(ModelError::Cancelled) => {
+                Err(failed) => failed,
+            };
+            self.lose(&failed).await?;
+            match failed.error {
+                ModelError::Cancelled => {
                     return Ok(Asked::Ended(self.must_stop().unwrap_or(Stop::Cancelled)));
                 }
-                Err(ModelError::ContextOverflow(why)) => {
+                ModelError::ContextOverflow(why) => {
                     if shortened || !self.shorten_after(&why).await? {
                         let words = format!("the conversation does not fit the model's context window: {why}");
                         return Ok(Asked::Ended(Stop::Stuck(words)));
@@ -131,9 +141,35 @@ impl Progress<'_> {
                         return Ok(Asked::Ended(stop));
                     }
                 }
-                Err(error) => return Err(error.into()),
+                error => return Err(error.into()),
             }
         }
+    }
+
+    /// Counts what a call may have cost that gave no reply.
+    async fn lose(&mut self, failed: &Failed) -> Result<(), SolveError> {
+        if failed.usage == Usage::default() {
+            return Ok(());
+        }
+        self.meter.charge_lost(failed);
+        if matches!(failed.error, ModelError::Cancelled) {
+            return Ok(());
+        }
+        let event = RunEvent::ModelFailed {
+            turn: self.meter.turns + 1,
+            text: failed.error.to_string(),
+            usage: failed.usage,
+            cost_usd: failed.cost_usd,
+        };
+        self.task.recorder.record(event).await?;
+        self.store().await
+    }
+
+    /// Most tokens of the next reply.
+    fn max_output(&mut self) -> u32 {
+        let mut profile = self.task.model.profile();
+        profile.context_window = profile.context_window.min(self.window.unwrap_or(u64::MAX));
+        self.output_cap.ask_for(&profile, self.history.tokens())
     }
 
     fn request(&self) -> ChatRequest {
@@ -257,7 +293,10 @@ impl Progress<'_> {
                     ok: false,
                     ..Ran::well(INTERRUPTED.to_owned())
                 },
-                None => self.run_call(call, failed).await?,
+                None => {
+                    self.announce(call).await?;
+                    self.run_call(call, failed).await?
+                }
             };
             if matches!(ran.end, Some(Stop::NeedsInput(_))) {
                 // This call and those behind it are made when the answer is there.
@@ -285,6 +324,16 @@ impl Progress<'_> {
         Ok(end)
     }
 
+    /// Tells people what is going to run; it may take minutes.
+    async fn announce(&self, call: &ToolCall) -> Result<(), SolveError> {
+        let event = RunEvent::ToolStarted {
+            turn: self.meter.turns,
+            tool: text::cap_chars(&call.name, 100),
+            arguments: text::cap_middle(&call.arguments, MAX_STARTED_BYTES),
+        };
+        Ok(self.task.recorder.record(event).await?)
+    }
+
     /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
     /// a secret may have been taken out of the arguments when they were stored.
     fn may_run_late(&self, call: &ToolCall, at: usize) -> bool {
@@ -304,6 +353,9 @@ impl Progress<'_> {
                 });
             }
         };
+        if let Some(words) = self.output_cap.cut(call) {
+            return Ok(Ran::skipped(words));
+        }
         if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }

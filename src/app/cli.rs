@@ -20,8 +20,11 @@ mod jobs;
 mod migrate;
 mod progress;
 mod recover;
+mod replay;
 mod run;
+mod screen;
 mod serve;
+mod transcript;
 mod trust;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
@@ -56,8 +59,12 @@ enum Command {
     Run(run::Args),
     /// Say which local checkouts may instruct the agent, or show it.
     Trust(trust::Args),
+    /// Run a recorded run again without a model or a network, and say where it departs.
+    Replay(replay::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
+    /// Read a run from the first turn to the last.
+    Show(transcript::Args),
     /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
@@ -115,7 +122,9 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
         Command::Trust(args) => trust::run(&args),
+        Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
+        Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
@@ -132,6 +141,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// One line for people; the cause below it.
 fn complain(error: &anyhow::Error) {
+    screen::end_active();
     note!("forgehand: {error}");
     for cause in error.chain().skip(1) {
         note!("  because: {cause}");
@@ -190,7 +200,7 @@ impl Context {
         if !config.origins.contains_key("log.filter") {
             "warn".clone_into(&mut config.log.filter);
         }
-        logging::start(&config.log);
+        logging::start_to(&config.log, || show::Errors);
         Ok(config)
     }
 
@@ -244,5 +254,6 @@ fn surroundings() -> anyhow::Result<Surroundings> {
         config_dir: configs.map(|folder| folder.join("forgehand")),
         home: folder("HOME"),
         rustup_home: folder("RUSTUP_HOME"),
+        state_home: folder("XDG_STATE_HOME"),
     })
 }

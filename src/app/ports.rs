@@ -10,7 +10,7 @@ use crate::agent::Unattended;
 use crate::clock::Clock;
 use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig};
 use crate::git::Git;
-use crate::model::{self, Live};
+use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
 use crate::run::Ports;
@@ -28,6 +28,17 @@ pub(super) fn open(
 ) -> anyhow::Result<Ports> {
     // A model that cannot be opened is a mistake in its section: nothing has been called yet.
     let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]))?;
+    with_model(model, config, surroundings, clock, redactor)
+}
+
+/// The same with a model that is there already; the configured one is left alone.
+pub(super) fn with_model(
+    model: Arc<dyn Model>,
+    config: &Config,
+    surroundings: &Surroundings,
+    clock: &Clock,
+    redactor: &Redactor,
+) -> anyhow::Result<Ports> {
     Ok(Ports {
         git: Git::find()?,
         model,
@@ -133,10 +144,11 @@ mod tests {
         };
         let config = load(&sources).unwrap();
         let surroundings = Surroundings {
+            config_dir: None,
             program: "/bin/true".into(),
             home: None,
             rustup_home: None,
-            config_dir: None,
+            state_home: None,
         };
         let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();
         (config, ports)

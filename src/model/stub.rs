@@ -33,7 +33,7 @@ use super::pricing::{self, Price};
 use super::profile;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, Delta, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
 use crate::text;
 
 /// Largest script file.
@@ -250,7 +250,11 @@ impl Model for Stub {
         if cancel.is_cancelled() {
             return Err(ModelError::Cancelled);
         }
-        self.reply(request)
+        let reply = self.reply(request)?;
+        // As a server would stream it.
+        let words = reply.content.split_inclusive(' ');
+        words.for_each(|word| request.live.show(Delta::Text(word)));
+        Ok(reply)
     }
 
     fn price_known(&self) -> bool {

@@ -133,7 +133,6 @@ pub async fn gather(
         work: Work {
             brief,
             guidance,
-            fence: crate::secret::random_hex::<16>(),
             mirror: mirror.clone(),
             remote: remote.clone(),
             base,

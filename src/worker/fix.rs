@@ -16,7 +16,7 @@ use crate::job::{Job, JobError};
 use crate::memory::{Keeper, Lasting, Memory};
 use crate::publish::{self, BUNDLE};
 use crate::question::Asked;
-use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, SOLUTION, Target};
+use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, RECORD, SOLUTION, Target};
 use crate::store::StoreError;
 use crate::workspace::{RunFolder, mirror_path};
 
@@ -170,6 +170,7 @@ impl Worker {
         let mut tx = self.publisher.store.begin().await?;
         let stored = tx.checkpoint(&job.id, CONVERSATION).await?;
         let ended = tx.checkpoint(&job.id, SOLUTION).await?;
+        let record = tx.checkpoint(&job.id, RECORD).await?;
         drop(tx);
         let Some((_, body)) = stored else {
             return Ok(Earlier::default());
@@ -217,8 +218,12 @@ impl Worker {
             bundle,
             // A run that waited has not ended.
             solution: solution.filter(|solution| !matches!(solution.stop, Stop::NeedsInput(_))),
-            conversation: Some(conversation),
             base_checks: self.base_checks(job).await?,
+            // One that no reply was given for is of a brief that nobody has read.
+            record: record
+                .filter(|_| conversation.has_begun())
+                .and_then(|(_, body)| serde_json::from_slice(&body).ok()),
+            conversation: Some(conversation),
         })
     }
 

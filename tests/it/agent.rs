@@ -2,9 +2,11 @@
 
 mod children;
 mod compaction;
+mod cut;
 mod discipline;
 mod limits;
 mod permission;
+mod protocol;
 mod web;
 
 use std::path::{Path, PathBuf};
@@ -46,8 +48,8 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     setting: Setting,
-    tools: Toolbox,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
     permission: Policy,
     people: Arc<dyn People>,
 }
@@ -85,8 +87,8 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             setting: Setting::default(),
-            tools: Toolbox::standard(),
             resume: None,
+            tools: Toolbox::standard(),
             permission: Policy::default(),
             people: Arc::new(Unattended),
         }

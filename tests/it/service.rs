@@ -133,6 +133,7 @@ impl Service {
             config_dir: None,
             home: None,
             rustup_home: None,
+            state_home: None,
         };
         let app = App::build(self.config.clone(), surroundings)
             .await

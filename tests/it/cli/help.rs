@@ -3,13 +3,15 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 21] = [
     "",
     "serve",
     "worker",
     "run",
     "trust",
+    "replay",
     "demo",
+    "show",
     "jobs",
     "jobs list",
     "jobs show",
