@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::memory::Memory;
 use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
@@ -16,9 +17,11 @@ mod agent;
 mod alias;
 mod apply_patch;
 mod arguments;
+mod ask_user;
 mod ast_grep;
 mod background;
 mod commit;
+mod confirm;
 mod diff;
 mod edit;
 mod edit_file;
@@ -27,9 +30,11 @@ mod glob;
 mod grep;
 mod key;
 mod list_directory;
+mod memory;
 mod patch;
 mod plan;
 mod read_file;
+mod reason;
 mod review;
 mod run_command;
 mod run_tests;
@@ -166,6 +171,9 @@ pub trait Tool: Send + Sync {
 /// The tools of a run.
 pub struct Toolbox {
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
+    /// Tools that ask people. Offered only where somebody can be asked; called all the same, they
+    /// are answered with what to do instead.
+    asking: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Toolbox {
@@ -205,6 +213,7 @@ impl Toolbox {
             Box::new(plan::Plan),
             Box::new(finish::FinishTool::default()),
         ];
+        let asking: [Box<dyn Tool>; 2] = [Box::new(ask_user::AskUser), Box::new(confirm::Confirm)];
         let tools = before.into_iter().chain([first, second]).chain(after);
         let told = |tool: Box<dyn Tool>| {
             let mut spec = tool.spec();
@@ -215,13 +224,29 @@ impl Toolbox {
         };
         Self {
             tools: tools.map(told).collect(),
+            asking: asking.into_iter().map(|tool| (tool.spec(), tool)).collect(),
         }
+    }
+
+    /// The same tools, with `ask_user` and `confirm` offered.
+    #[must_use]
+    pub fn asking_people(mut self) -> Self {
+        self.tools.append(&mut self.asking);
+        self
+    }
+
+    /// The same tools, with `memory` and `reason`.
+    #[must_use]
+    pub fn remembering(self, memory: &Memory) -> Self {
+        self.with(Box::new(memory::MemoryTool(memory.clone())))
+            .with(Box::new(reason::Reason(memory.clone())))
     }
 
     /// What a child may do on an errand: look, and give its conclusion.
     pub fn for_errand(errand: &Errand) -> Self {
         let mut tools = Self::standard();
         tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.asking.clear();
         tools.with(match errand {
             Errand::Answer { .. } => Box::new(agent::Conclude),
             Errand::Review { .. } => Box::new(review::ConcludeReview),
@@ -262,10 +287,15 @@ impl Toolbox {
     pub fn permission_key(&self, call: &ToolCall) -> String {
         let arguments = arguments::parse_json(&call.arguments).unwrap_or_default();
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.permission_key(&arguments),
+        match self.find(&name) {
+            Some(tool) => tool.permission_key(&arguments),
             None => name,
         }
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let mut all = self.tools.iter().chain(&self.asking);
+        all.find(|(spec, _)| spec.name == name).map(|(_, tool)| tool.as_ref())
     }
 
     /// The call as it will run, for people: the tool's own name and its arguments as JSON.
@@ -302,8 +332,8 @@ impl Toolbox {
             ))
         })?;
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.call(context, arguments).await,
+        match self.find(&name) {
+            Some(tool) => tool.call(context, arguments).await,
             None => Err(ToolError::BadCall(self.unknown(&call.name))),
         }
     }
@@ -312,8 +342,7 @@ impl Toolbox {
     /// does nothing.
     pub fn may_repeat(&self, call: &ToolCall) -> bool {
         let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
-        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
-        found.is_none_or(|(_, tool)| tool.may_repeat())
+        self.find(&name).is_none_or(Tool::may_repeat)
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -534,7 +563,7 @@ mod tests {
 
     #[test]
     fn every_specification_is_a_plain_schema() {
-        for spec in Toolbox::standard().specs() {
+        for spec in Toolbox::standard().asking_people().specs() {
             let schema = &spec.parameters;
             assert_eq!(schema["type"], "object", "{}", spec.name);
             for (key, property) in schema["properties"].as_object().unwrap() {

@@ -46,6 +46,7 @@ pub(super) fn with_model(
         permission: permission(config)?.unattended(),
         people: Arc::new(Unattended),
         live: Live::default(),
+        memory: None,
         web: match config.web.in_jobs {
             true => Some(web(config, Reach::Listed, redactor)?),
             false => None,
