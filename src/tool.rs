@@ -111,6 +111,11 @@ pub trait Tool: Send + Sync {
     fn may_repeat(&self) -> bool {
         false
     }
+    /// Whether the same call again may have another answer though nothing was done in between, so
+    /// that asking again is no sign of being stuck.
+    fn waits(&self) -> bool {
+        false
+    }
     /// What the rules of permission know the call by, such as `write_file:src/`.
     fn permission_key(&self, _arguments: &Value) -> String {
         self.spec().name
@@ -237,6 +242,13 @@ impl Toolbox {
         let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
         let found = self.tools.iter().find(|(spec, _)| spec.name == name);
         found.is_none_or(|(_, tool)| tool.may_repeat())
+    }
+
+    /// Whether a call waits for something, see [`Tool::waits`].
+    pub fn waits(&self, call: &ToolCall) -> bool {
+        let (name, _) = alias::resolve(&call.name, Value::Null);
+        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
+        found.is_some_and(|(_, tool)| tool.waits())
     }
 
     fn unknown(&self, name: &str) -> String {

@@ -272,7 +272,11 @@ impl Progress<'_> {
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {
-        let repeat = self.watch.see_call(call);
+        let repeat = if self.task.tools.waits(call) {
+            Repeat::No
+        } else {
+            self.watch.see_call(call)
+        };
         if repeat == Repeat::TooOften {
             let words = format!("the model made the same call of `{}` three times in a row", call.name);
             return Ok(Ran {

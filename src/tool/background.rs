@@ -119,6 +119,10 @@ impl Tool for CommandOutput {
         }
     }
 
+    fn waits(&self) -> bool {
+        true
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Output = arguments::fit("command_output", arguments)?;
         let part = if wanted.all { Part::All } else { Part::New };
