@@ -211,6 +211,9 @@ pub enum RunEvent {
         /// Which model; with a fallback, not always the same.
         #[serde(default)]
         model: String,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.
@@ -226,10 +229,35 @@ pub enum RunEvent {
         /// How long it took, in milliseconds.
         took_ms: u64,
     },
+    /// A tool call began.
+    ToolStarted {
+        /// Turn, from 1.
+        turn: u32,
+        /// The tool.
+        tool: String,
+        /// Its arguments as JSON text, capped.
+        #[serde(default)]
+        arguments: String,
+    },
+    /// A call of the model gave no reply, and what came of it may have to be paid for.
+    ModelFailed {
+        /// Turn it was for, from 1.
+        turn: u32,
+        /// Why there is no reply.
+        text: String,
+        /// Tokens that may be charged.
+        usage: Usage,
+        /// Money in US dollars; `None` when the price is unknown.
+        #[serde(default)]
+        cost_usd: Option<f64>,
+    },
     /// A tool call ended.
     ToolCalled {
         /// Turn, from 1.
         turn: u32,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// The tool.
         tool: String,
         /// Its arguments as JSON text, capped.
@@ -332,6 +360,7 @@ impl Totals {
                 self.turns += 1;
                 (usage, cost_usd)
             }
+            RunEvent::ModelFailed { usage, cost_usd, .. } => (usage, cost_usd),
             RunEvent::Shortened {
                 usage: Some(usage),
                 cost_usd,

@@ -23,9 +23,11 @@ mod failure;
 mod names;
 mod overflow;
 mod pricing;
+pub mod probe;
 mod profile;
 mod quirks;
 mod reading;
+mod replay;
 mod screen;
 mod sse;
 mod stub;
@@ -33,7 +35,7 @@ mod text_calls;
 mod text_mode;
 mod wire;
 
-pub use pricing::{count_message, count_request, count_tools};
+pub use replay::{Replay, ReplayedAgent};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
+mod agent;
 mod alias;
 mod apply_patch;
 mod arguments;
@@ -24,20 +25,35 @@ mod edit_file;
 mod finish;
 mod glob;
 mod grep;
+mod key;
 mod list_directory;
 mod patch;
 mod plan;
 mod read_file;
+mod review;
 mod run_command;
 mod run_tests;
 mod search_code;
+mod skill;
 mod web;
 mod write_file;
 
+pub use review::{Finding, Review, Verdict};
 pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+
+/// Tools that change nothing, which is all a child gets.
+const READ_ONLY: [&str; 7] = [
+    "list_directory",
+    "read_file",
+    "glob",
+    "grep",
+    "ast_grep",
+    "search_code",
+    "diff",
+];
 
 /// What a tool needs to work.
 pub struct ToolContext<'a> {
@@ -56,8 +72,36 @@ pub enum ToolOutput {
     Plan(Vec<crate::event::PlanStep>, String),
     /// A person has to be asked.
     Ask(crate::question::Question),
+    /// A child has to do something.
+    Delegate(Errand),
+    /// A child is done.
+    Conclude(Conclusion),
     /// The agent is done.
     Finish(Finish),
+}
+
+/// What a child is to do. It can read, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// Answer a question about the repository.
+    Answer {
+        /// The question.
+        question: String,
+    },
+    /// Review the change.
+    Review {
+        /// What to look at closely.
+        focus: String,
+    },
+}
+
+/// What a child comes back with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// An answer.
+    Answer(String),
+    /// A review.
+    Review(Review),
 }
 
 /// How the agent says it ended.
@@ -179,11 +223,44 @@ impl Toolbox {
         }
     }
 
+    /// What a child may do on an errand: look, and give its conclusion.
+    pub fn for_errand(errand: &Errand) -> Self {
+        let mut tools = Self::standard();
+        tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.with(match errand {
+            Errand::Answer { .. } => Box::new(agent::Conclude),
+            Errand::Review { .. } => Box::new(review::ConcludeReview),
+        })
+    }
+
+    /// The same tools and those that send a child on an errand.
+    #[must_use]
+    pub fn with_children(self) -> Self {
+        self.with(Box::new(agent::AskChild)).with(Box::new(review::AskReview))
+    }
+
+    /// The same tools and the one that shows skills, if there are any.
+    #[must_use]
+    pub fn with_skills(self, shelf: &crate::skill::Shelf) -> Self {
+        match shelf.offered().next() {
+            Some(_) => self.with(Box::new(skill::ShowSkill(shelf.clone()))),
+            None => self,
+        }
+    }
+
     /// The same tools and one more.
     #[must_use]
     pub fn with(mut self, tool: Box<dyn Tool>) -> Self {
         self.tools.push((tool.spec(), tool));
         self
+    }
+
+    /// A call by the tool's own name, with arguments as that tool takes them.
+    pub fn resolved(&self, call: &ToolCall) -> (String, Value) {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => alias::resolve(&call.name, arguments),
+            Err(_) => (call.name.clone(), Value::String(call.arguments.clone())),
+        }
     }
 
     /// What the rules of permission know a call by; its bare name if there is no such tool.
@@ -259,6 +336,12 @@ impl Toolbox {
             names.join(", ")
         )
     }
+}
+
+/// The tool and the arguments that a call means, for people who read of it: models call tools by
+/// names of other agents, too.
+pub fn known_as(name: &str, arguments: Value) -> (String, Value) {
+    alias::resolve(name, arguments)
 }
 
 /// A path as the sandbox wants it: relative to the workspace, however the model wrote it. What
@@ -443,6 +526,12 @@ mod tests {
         );
         check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
         check_key("list_directory", "{}", "list_directory:.");
+        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
+        check_key(
+            "apply_patch",
+            &format!(r#"{{"patch": "{patch}"}}"#),
+            "apply_patch:a\nb\nc",
+        );
         check_key("run_command", r#"{"comm": "x"}"#, "run_command");
         check_key("run_command", "{", "run_command");
         check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");

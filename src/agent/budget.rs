@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::agent::{Budget, Checkpoint};
-use crate::model::ChatReply;
+use crate::model::{ChatReply, Failed};
 use crate::text::duration_in_words;
 
 /// Share of a limit from which people and the model are warned.
@@ -56,6 +56,15 @@ impl Meter {
         self.cost_usd += reply.cost_usd.unwrap_or(0.0);
     }
 
+    /// Counts what a call may have cost that gave no reply.
+    pub(super) fn charge_lost(&mut self, failed: &Failed) {
+        self.tokens = self
+            .tokens
+            .saturating_add(failed.usage.input_tokens)
+            .saturating_add(failed.usage.output_tokens);
+        self.cost_usd += failed.cost_usd.unwrap_or(0.0);
+    }
+
     /// Time used, in all attempts.
     pub(super) fn spent(&self) -> Duration {
         self.spent_before + self.started.elapsed()
@@ -69,6 +78,16 @@ impl Meter {
     /// Replies left.
     pub(super) fn turns_left(&self) -> u32 {
         self.budget.max_turns.saturating_sub(self.turns)
+    }
+
+    /// What is left of every limit.
+    pub(super) fn left(&self) -> Left {
+        Left {
+            turns: self.turns_left(),
+            tokens: self.budget.max_tokens.saturating_sub(self.tokens),
+            cost_usd: (self.budget.max_cost_usd > 0.0).then(|| (self.budget.max_cost_usd - self.cost_usd).max(0.0)),
+            time: self.time_left(),
+        }
     }
 
     /// The limit that is reached, in words.
@@ -126,6 +145,19 @@ impl Meter {
         }
         limits
     }
+}
+
+/// What is left of the limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Left {
+    /// Replies.
+    pub(super) turns: u32,
+    /// Tokens.
+    pub(super) tokens: u64,
+    /// US dollars, where there is a limit.
+    pub(super) cost_usd: Option<f64>,
+    /// Time.
+    pub(super) time: Duration,
 }
 
 struct Limit {

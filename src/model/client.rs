@@ -15,10 +15,6 @@ use crate::config::ModelConfig;
 use crate::model::{ChatReply, ChatRequest, Failed, Model, ModelError, Profile};
 use crate::secret::Redactor;
 
-/// How long the fallback answers before the first is tried again: long enough that an outage costs
-/// a run few useless tries, short enough that the better model is soon back.
-const DETOUR: Duration = Duration::from_secs(5 * 60);
-
 /// A first that asks for a longer pause gets it, up to this.
 const MAX_DETOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -35,6 +31,8 @@ struct Fallback {
     endpoint: Endpoint,
     /// Whether it is another server, with a key of its own.
     elsewhere: bool,
+    /// How long it answers before the first is tried again.
+    detour: Duration,
     /// While the fallback answers: from when on the first is tried again.
     back_at: Mutex<Option<Instant>>,
 }
@@ -72,6 +70,7 @@ impl Client {
             Some(Fallback {
                 endpoint: Endpoint::new(config, &place, redactor)?,
                 elsewhere,
+                detour: config.fallback_seconds,
                 back_at: Mutex::new(None),
             })
         } else {
@@ -84,6 +83,12 @@ impl Client {
     }
 
     /// The configured server.
+
+    /// The configured server and its fallback.
+    pub(super) fn into_endpoints(self) -> Vec<Endpoint> {
+        let fallback = self.fallback.map(|fallback| fallback.endpoint);
+        std::iter::once(self.first).chain(fallback).collect()
+    }
 
     /// Asks the first, and the fallback when the first cannot.
     async fn ask_first(
@@ -172,11 +177,11 @@ impl Fallback {
     fn detour(&self, error: &ModelError) -> Option<Duration> {
         match error {
             ModelError::RateLimited { retry_after, .. } => {
-                Some(retry_after.unwrap_or(DETOUR).clamp(DETOUR, MAX_DETOUR))
+                Some(retry_after.unwrap_or_default().min(MAX_DETOUR).max(self.detour))
             }
-            ModelError::Unavailable(_) => Some(DETOUR),
+            ModelError::Unavailable(_) => Some(self.detour),
             // The same server would refuse the same key again.
-            ModelError::Unauthorized(_) | ModelError::PaymentRequired(_) => self.elsewhere.then_some(DETOUR),
+            ModelError::Unauthorized(_) | ModelError::PaymentRequired(_) => self.elsewhere.then_some(self.detour),
             ModelError::ContextOverflow(_)
             | ModelError::Rejected(_)
             | ModelError::Cancelled

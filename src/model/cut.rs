@@ -28,7 +28,7 @@ pub(super) fn window(usage: &Usage, sent: u64) -> Option<u64> {
     let total = usage.input_tokens.saturating_add(usage.output_tokens);
     let fills = DEFAULT_WINDOWS
         .into_iter()
-        .find(|window| total <= *window && total * 10 >= window * 8);
+        .find(|window| usage.input_tokens <= *window && total * 10 >= window * 8);
     let far_less = usage.input_tokens.saturating_mul(4) < sent;
     let less_in_a_window = usage.input_tokens.saturating_mul(20) < sent.saturating_mul(11) && fills.is_some();
     (far_less || less_in_a_window).then(|| fills.unwrap_or(total.max(DEFAULT_WINDOWS[0])))
@@ -66,6 +66,7 @@ mod tests {
     fn c2_l37_a_server_that_cuts_silently_is_noticed() {
         for (read, wrote, sent, reported, expected) in [
             (4_096, 0, 20_000, true, Some(4_096)),
+            (4_096, 150, 9_000, true, Some(4_096)),
             (3_900, 150, 9_000, true, Some(4_096)),
             (3_900, 150, 6_000, true, None),
             (6_000, 500, 20_000, true, None),

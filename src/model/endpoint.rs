@@ -42,6 +42,12 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest time to reach the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// A list of models is short work for a server.
+const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Gateways list hundreds of models with descriptions.
+const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
+
 /// As many deviations are learnt within one call; a server that goes on refusing is refused.
 const MAX_LESSONS: u32 = 8;
 
@@ -147,6 +153,39 @@ impl Endpoint {
     /// The model's name.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where it is, for people.
+    pub(super) fn address(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// The models that the server lists. `None`: it has no list.
+    pub(super) async fn list_models(&self) -> Result<Option<Vec<String>>, ModelError> {
+        let mut get = self.http.get(address::models(&self.url));
+        if let Some(key) = &self.api_key {
+            get = get.bearer_auth(key.expose());
+        }
+        let response = timeout(LIST_TIMEOUT, get.send()).await;
+        let response = response
+            .map_err(|_| ModelError::Unavailable(format!("no answer within {} s", LIST_TIMEOUT.as_secs())))?
+            .map_err(|error| self.redacted(unavailable(&error)))?;
+        let status = response.status();
+        let body = timeout(LIST_TIMEOUT, self.body(response, MAX_LIST_BYTES))
+            .await
+            .unwrap_or_default();
+        if matches!(status.as_u16(), 404 | 405 | 501) {
+            return Ok(None);
+        }
+        if !status.is_success() {
+            return Err(self.redacted(failure::of_status(status.as_u16(), &body, None)));
+        }
+        let list: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+        let names = list["data"].as_array().map(|models| {
+            let ids = models.iter().filter_map(|model| model["id"].as_str());
+            ids.map(str::to_owned).collect()
+        });
+        Ok(names)
     }
 
     /// Whether money can be counted.

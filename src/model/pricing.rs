@@ -95,18 +95,10 @@ const BYTES_PER_TOKEN: u64 = 3;
 const TOKENS_PER_MESSAGE: u64 = 6;
 
 /// Cautious count of the tokens that a request makes the model read.
-pub fn count_request(request: &ChatRequest) -> u64 {
-    request
-        .messages
-        .iter()
-        .map(|message| count_message(message))
-        .sum::<u64>()
-        + count_tools(&request.tools)
-}
-
-/// Cautious count of the tokens that tools take in every request.
-pub fn count_tools(tools: &[ToolSpec]) -> u64 {
-    tools.iter().map(count_tool).sum()
+pub(super) fn count_request(request: &ChatRequest) -> u64 {
+    let messages: u64 = request.messages.iter().map(|message| count_message(message)).sum();
+    let tools: u64 = request.tools.iter().map(count_tool).sum();
+    messages + tools
 }
 
 /// Cautious count of what a tool's specification makes the model read.
@@ -124,9 +116,9 @@ pub(super) fn count_bytes(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
 }
 
-/// Cautious count of the tokens of a message; reasoning is not counted, since few models get
-/// theirs back.
-pub fn count_message(message: &Message) -> u64 {
+/// Cautious count of what a message makes the model read; reasoning is not counted, since few
+/// models get theirs back.
+pub(super) fn count_message(message: &Message) -> u64 {
     TOKENS_PER_MESSAGE + count_bytes(message.content.len()) + count_calls(&message.tool_calls)
 }
 

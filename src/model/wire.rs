@@ -82,13 +82,11 @@ impl Dialect<'_> {
             messages = Cow::Owned(text_mode::rewrite(&request.messages, &request.tools));
         }
         if has(Quirk::NoSystemRole) {
-            for message in messages
+            let systems = messages
                 .to_mut()
                 .iter_mut()
-                .filter(|message| message.role == Role::System)
-            {
-                Arc::make_mut(message).role = Role::User;
-            }
+                .filter(|message| message.role == Role::System);
+            systems.for_each(|message| Arc::make_mut(message).role = Role::User);
         }
         if has(Quirk::NoUserAfterTool) && messages.windows(2).any(|pair| speaks_after_tool(&pair[0], &pair[1])) {
             messages = Cow::Owned(joined(&messages, speaks_after_tool));
@@ -298,7 +296,7 @@ mod tests {
     #[test]
     fn strict_orders_and_ids_are_kept() {
         let mut strict = request();
-        strict.messages.push(Message::user("go on").into());
+        strict.messages.push(Arc::new(Message::user("go on")));
         let sent = body(
             &strict,
             "m",
@@ -311,9 +309,8 @@ mod tests {
         let id = messages[2]["tool_call_id"].as_str().unwrap();
         assert!(id.len() == 9 && id == messages[1]["tool_calls"][0]["id"], "{id}");
         assert_eq!(short("abcDEF123"), "abcDEF123");
-        strict.messages = [Message::system("rules"), Message::user("task"), Message::user("more")]
-            .map(Arc::new)
-            .to_vec();
+        strict.messages =
+            ChatRequest::new([Message::system("rules"), Message::user("task"), Message::user("more")]).messages;
         let sent = body(&strict, "m", &ModelConfig::default(), &[Quirk::NoSystemRole]);
         assert_eq!(
             sent["messages"],

@@ -181,7 +181,7 @@ impl CommandKey {
     }
 
     fn add_redirect(&mut self, node: Node<'_>, script: &str) {
-        let text = &script[node.byte_range()];
+        let text = script.get(node.byte_range()).unwrap_or(">");
         if text.contains('>')
             && let Some(to) = node.child_by_field_name("destination")
         {
@@ -281,7 +281,9 @@ fn is_harmless(redirect: Node<'_>, line: &str) -> bool {
     if redirect.kind() != "file_redirect" {
         return false;
     }
-    let text: String = line[redirect.byte_range()]
+    let text: String = line
+        .get(redirect.byte_range())
+        .unwrap_or_default()
         .chars()
         .filter(|c| !c.is_whitespace())
         .collect();

@@ -8,7 +8,7 @@ pub(super) type Word = Option<String>;
 
 /// The text of a node of the syntax tree as the shell passes it on.
 pub(super) fn word(node: Node<'_>, line: &str) -> Word {
-    let text = &line[node.byte_range()];
+    let text = line.get(node.byte_range())?;
     match node.kind() {
         "word" | "number" | "file_descriptor" => bare(text),
         "raw_string" => Some(text.strip_prefix('\'')?.strip_suffix('\'')?.to_owned()),
@@ -52,7 +52,7 @@ fn quoted(node: Node<'_>, line: &str) -> Word {
     let known = node
         .children(&mut cursor)
         .all(|child| matches!(child.kind(), "\"" | "string_content"));
-    let text = line[node.byte_range()].strip_prefix('"')?.strip_suffix('"')?;
+    let text = line.get(node.byte_range())?.strip_prefix('"')?.strip_suffix('"')?;
     if !known || text.contains(['$', '`']) {
         return None;
     }

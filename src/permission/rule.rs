@@ -33,6 +33,7 @@ const TOOLS: &[(&str, Subject)] = &[
     ("ast_grep", Subject::None),
     ("command_output", Subject::None),
     ("commit", Subject::None),
+    ("conclude", Subject::None),
     ("confirm", Subject::None),
     ("diff", Subject::None),
     ("edit_file", Subject::Write),
@@ -235,7 +236,7 @@ impl Rules {
         };
         // Ending the work and speaking to people is never a thing to be asked about.
         let mode = match call.tool.as_str() {
-            "ask_user" | "confirm" | "finish" | "plan" => PermissionMode::Allow,
+            "ask_user" | "conclude" | "confirm" | "finish" | "plan" => PermissionMode::Allow,
             _ => mode,
         };
         Verdict {

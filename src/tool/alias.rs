@@ -32,6 +32,8 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         "commandoutput" | "bashoutput" | "getoutput" | "readoutput" | "processoutput" => "command_output",
         "stopcommand" | "killshell" | "killbash" | "killprocess" | "stopprocess" => "stop_command",
         "plan" | "todo" | "todowrite" | "updateplan" | "writetodos" => "plan",
+        "webfetch" | "fetch" | "fetchurl" | "browse" | "openurl" => "web_fetch",
+        "searchweb" | "websearch" | "googlesearch" => "search_web",
         "finish" | "done" | "submit" | "complete" | "attemptcompletion" => "finish",
         "git" | "cargo" | "npm" | "node" | "python" | "python3" | "pytest" | "make" | "go" => {
             return ("run_command".to_owned(), program(plain, &arguments));

@@ -1,7 +1,7 @@
 //! The tool `apply_patch`: changes to several files at once, as a patch. Never changes one file
 //! when another cannot be: everything is worked out first and then done in one step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -12,10 +12,9 @@ use serde_json::Value;
 
 use super::patch::{self, Change, FilePatch};
 use super::{
-    ReadBytes, Tool, ToolContext, ToolError, ToolOutput, arguments, files, read_bytes, read_existing, unexpected,
+    ReadBytes, Tool, ToolContext, ToolError, ToolOutput, arguments, files, key, read_bytes, read_existing, unexpected,
 };
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::sandbox::{FileReply, FileRequest, FileStep};
 use crate::text;
 
@@ -68,19 +67,15 @@ impl Tool for ApplyPatch {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        let wanted = arguments::fit::<Arguments>("apply_patch", arguments.clone());
-        let Some(files) = wanted.ok().and_then(|wanted| patch::parse(&wanted.patch).ok()) else {
-            return "apply_patch".to_owned();
-        };
-        let paths: BTreeSet<&str> = files
-            .iter()
-            .flat_map(|file| match &file.change {
-                Change::Update { move_to, .. } => [Some(file.path.as_str()), move_to.as_deref()],
-                Change::Add(_) | Change::Delete(_) => [Some(file.path.as_str()), None],
-            })
-            .flatten()
-            .collect();
-        key::of_paths("apply_patch", paths)
+        let files = arguments::fit::<Arguments>("apply_patch", arguments.clone())
+            .ok()
+            .and_then(|wanted| patch::parse(&wanted.patch).ok())
+            .unwrap_or_default();
+        let paths = files.into_iter().flat_map(|file| match file.change {
+            Change::Update { move_to, .. } => vec![Some(file.path), move_to],
+            Change::Add(_) | Change::Delete(_) => vec![Some(file.path)],
+        });
+        key::files("apply_patch", paths.flatten().collect())
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -8,9 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, relative};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key, relative};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::sandbox::{Exec, ExecOutput, Exit};
 use crate::text;
 
@@ -52,10 +51,7 @@ impl Tool for RunCommand {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Arguments>("run_command", arguments.clone()) {
-            Ok(wanted) => key::of_command("run_command", &wanted.command.replace("\r\n", "\n")),
-            Err(_) => "run_command".to_owned(),
-        }
+        key::command("run_command", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // tests read what tests/run tells them in the environment
 
 mod agent;
+mod aimock;
 mod cli;
 mod crash;
 mod databases;

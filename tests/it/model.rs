@@ -12,6 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model_server::{ModelServer, Reply, Said};
 
+mod aimock;
+mod dialect;
+mod fallback;
+mod live;
+mod money;
+mod overflow;
+
+/// The key of the first server.
 const KEY: &str = "key-0123456789abcdef";
 
 fn config(server: &ModelServer) -> ModelConfig {

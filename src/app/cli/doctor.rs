@@ -17,6 +17,7 @@ use crate::sandbox;
 use crate::secret::Redactor;
 use crate::store::Store;
 
+mod asking;
 mod web;
 
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,13 @@ pub(super) struct Args {
     /// Check that the rows of the database agree with each other (I1 to I16), and nothing else.
     #[arg(long)]
     invariants: bool,
+    /// Ask the configured model small questions and say what it and its server can do; this costs
+    /// some tokens.
+    #[arg(long, conflicts_with = "invariants")]
+    model: bool,
+    /// With --model: longest text that is sent to see how much the server really reads.
+    #[arg(long, value_name = "TOKENS", default_value_t = 32_000, requires = "model")]
+    max_context_tokens: u64,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -68,6 +76,9 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     let config = context.config()?;
     if args.invariants {
         return invariants(&config, args.json).await;
+    }
+    if args.model {
+        return asking::run(&config, args.max_context_tokens, args.json).await;
     }
     let mut findings = vec![
         check_database(&config).await,
@@ -184,9 +195,10 @@ async fn check_sandbox(config: &Config) -> Finding {
 }
 
 fn check_model(config: &Config) -> Finding {
-    if let Err(error) = model::open(&config.model, &Redactor::default()) {
-        return Finding::of("model", Err(error));
-    }
+    let opened = match model::open(&config.model, &Redactor::default()) {
+        Ok(opened) => opened,
+        Err(error) => return Finding::of("model", Err(error)),
+    };
     let model = &config.model;
     match (model.provider, &model.stub_script) {
         (ModelProvider::Stub, Some(script)) => Finding::new(
@@ -201,17 +213,17 @@ fn check_model(config: &Config) -> Finding {
              model.name and model.api_key_file",
         ),
         (ModelProvider::OpenAi, _) => {
-            let price = if model.input_usd_per_million.is_some() {
+            let price = if opened.price_known() {
                 "price known"
             } else {
                 "price unknown, so that cost is counted in tokens only"
             };
             let address = model.base_url.as_deref().unwrap_or("?");
-            Finding::new(
-                "model",
-                Status::Ok,
-                format!("{} at {address}; {price}; not called", model.name),
-            )
+            let detail = format!(
+                "{} at {address}; {price}; not called (`forgehand doctor --model` asks it small questions)",
+                model.name
+            );
+            Finding::new("model", Status::Ok, detail)
         }
     }
 }

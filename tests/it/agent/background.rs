@@ -42,7 +42,8 @@ async fn c04_c05_no_output_fills_the_conversation() {
         ])
         .await;
     check_finished(&solution);
-    let shown = server.requests()[1].last();
+    let requests = server.requests();
+    let shown = requests[1].last();
     assert!(
         shown.len() < 20_000 && shown.contains("killed: timeout after 2 s"),
         "{}",

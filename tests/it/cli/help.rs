@@ -3,11 +3,13 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 19] = [
     "",
     "serve",
     "worker",
     "run",
+    "trust",
+    "replay",
     "demo",
     "jobs",
     "jobs list",
