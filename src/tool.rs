@@ -160,6 +160,11 @@ pub trait Tool: Send + Sync {
     fn may_repeat(&self) -> bool {
         false
     }
+    /// Whether the same call again may have another answer though nothing was done in between, so
+    /// that asking again is no sign of being stuck.
+    fn waits(&self) -> bool {
+        false
+    }
     /// What the rules of permission know the call by, such as `write_file:src/`.
     fn permission_key(&self, _arguments: &Value) -> String {
         self.spec().name
@@ -345,6 +350,12 @@ impl Toolbox {
         self.find(&name).is_none_or(Tool::may_repeat)
     }
 
+    /// Whether a call waits for something, see [`Tool::waits`].
+    pub fn waits(&self, call: &ToolCall) -> bool {
+        let (name, _) = alias::resolve(&call.name, Value::Null);
+        self.find(&name).is_some_and(Tool::waits)
+    }
+
     fn unknown(&self, name: &str) -> String {
         let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name.as_str()).collect();
         format!(
@@ -468,115 +479,4 @@ fn unexpected(what: &str) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_taken_as_models_write_them() {
-        for (path, expected) in [
-            ("src/a.rs", "src/a.rs"),
-            ("./src/a.rs", "src/a.rs"),
-            ("/workspace/src/a.rs", "src/a.rs"),
-            ("/workspace", ""),
-            (".", ""),
-            ("/workspaces/a", "/workspaces/a"),
-            ("../a", "../a"),
-        ] {
-            assert_eq!(relative(path), expected);
-        }
-    }
-
-    #[test]
-    fn the_way_of_editing_that_suits_a_model_comes_first() {
-        let names = |tools: &Toolbox| -> Vec<String> { tools.specs().iter().map(|spec| spec.name.clone()).collect() };
-        let (replace, patch) = (Toolbox::standard(), Toolbox::preferring(EditFormat::Patch));
-        assert_eq!(names(&replace)[2..4], ["edit_file", "apply_patch"]);
-        assert_eq!(names(&patch)[2..4], ["apply_patch", "edit_file"]);
-        assert!(patch.specs()[3].description.starts_with("Second choice; apply_patch"));
-        assert!(patch.specs()[2].description.starts_with("Changes"));
-        let mut sorted = (names(&replace), names(&patch));
-        sorted.0.sort();
-        sorted.1.sort();
-        assert_eq!(sorted.0, sorted.1);
-    }
-
-    #[test]
-    fn rules_of_permission_can_name_every_tool() {
-        for spec in Toolbox::standard().specs() {
-            assert!(
-                crate::permission::is_known_tool(&spec.name),
-                "{} is missing in the table of permission/rule.rs",
-                spec.name
-            );
-        }
-    }
-
-    #[track_caller]
-    fn check_key(name: &str, arguments: &str, key: &str) {
-        let call = ToolCall {
-            id: String::new(),
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-        };
-        assert_eq!(Toolbox::standard().permission_key(&call), key);
-    }
-
-    #[test]
-    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
-        check_key(
-            "run_command",
-            r#"{"command": "/usr/bin/git  status"}"#,
-            "run_command:git status",
-        );
-        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
-        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
-        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
-        check_key(
-            "write_file",
-            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
-            "write_file:src/a.rs",
-        );
-        check_key(
-            "edit",
-            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
-            "edit_file:a",
-        );
-        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
-        check_key("list_directory", "{}", "list_directory:.");
-        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
-        check_key(
-            "apply_patch",
-            &format!(r#"{{"patch": "{patch}"}}"#),
-            "apply_patch:a\nb\nc",
-        );
-        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
-        check_key("run_command", "{", "run_command");
-        check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");
-        check_key(
-            "patch",
-            r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
-            "apply_patch:a\nb",
-        );
-        check_key("apply_patch", r#"{"patch": "x"}"#, "apply_patch");
-        check_key("nonsense", "{}", "nonsense");
-    }
-
-    #[test]
-    fn every_specification_is_a_plain_schema() {
-        for spec in Toolbox::standard().asking_people().specs() {
-            let schema = &spec.parameters;
-            assert_eq!(schema["type"], "object", "{}", spec.name);
-            for (key, property) in schema["properties"].as_object().unwrap() {
-                assert!(property["type"].is_string(), "{}.{key}: {property}", spec.name);
-                assert!(
-                    property["description"].is_string(),
-                    "{}.{key} explains itself",
-                    spec.name
-                );
-            }
-            assert!(jsonschema::meta::is_valid(schema), "{}", spec.name);
-            assert!(!schema.to_string().contains("$ref"), "{}", spec.name);
-            assert!(spec.description.len() > 20);
-        }
-    }
-}
+mod tests;
