@@ -334,7 +334,7 @@ impl Desk<'_> {
 
     /// What the agent works with.
     fn tools(&self, setting: &Setting) -> Toolbox {
-        let of_the_sandbox = Toolbox::standard()
+        let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
             .with_children()
             .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{ToolCall, ToolSpec};
+use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod agent;
@@ -17,6 +17,9 @@ mod alias;
 mod apply_patch;
 mod arguments;
 mod ast_grep;
+mod background;
+mod commit;
+mod diff;
 mod edit;
 mod edit_file;
 mod finish;
@@ -29,6 +32,7 @@ mod plan;
 mod read_file;
 mod review;
 mod run_command;
+mod run_tests;
 mod search_code;
 mod skill;
 mod web;
@@ -165,24 +169,52 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
+    /// All tools of this program that need nothing but a sandbox; `edit_file` is the one to change
+    /// files with.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 12] = [
-            Box::new(list_directory::ListDirectory),
-            Box::new(read_file::ReadFile),
+        Self::preferring(EditFormat::Replace)
+    }
+
+    /// As [`Self::standard`], with the way of changing files first that suits the model.
+    pub fn for_model(profile: &Profile) -> Self {
+        Self::preferring(profile.edit_format)
+    }
+
+    fn preferring(format: EditFormat) -> Self {
+        let (edit, patch): (Box<dyn Tool>, Box<dyn Tool>) =
+            (Box::new(edit_file::EditFile), Box::new(apply_patch::ApplyPatch));
+        let [first, second] = match format {
+            EditFormat::Replace => [edit, patch],
+            EditFormat::Patch => [patch, edit],
+        };
+        let preferred = first.spec().name;
+        let before: [Box<dyn Tool>; 2] = [Box::new(list_directory::ListDirectory), Box::new(read_file::ReadFile)];
+        let after: [Box<dyn Tool>; 14] = [
             Box::new(write_file::WriteFile),
-            Box::new(edit_file::EditFile),
-            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
             Box::new(ast_grep::AstGrep),
             Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
+            Box::new(run_tests::RunTests),
+            Box::new(background::StartCommand),
+            Box::new(background::CommandOutput),
+            Box::new(background::StopCommand),
+            Box::new(diff::Diff),
+            Box::new(commit::Commit),
             Box::new(plan::Plan),
-            Box::new(finish::FinishTool),
+            Box::new(finish::FinishTool::default()),
         ];
+        let tools = before.into_iter().chain([first, second]).chain(after);
+        let told = |tool: Box<dyn Tool>| {
+            let mut spec = tool.spec();
+            if ["edit_file", "apply_patch"].contains(&spec.name.as_str()) && spec.name != preferred {
+                spec.description = format!("Second choice; {preferred} suits you better. {}", spec.description);
+            }
+            (spec, tool)
+        };
         Self {
-            tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+            tools: tools.map(told).collect(),
         }
     }
 
@@ -426,6 +458,20 @@ mod tests {
     }
 
     #[test]
+    fn the_way_of_editing_that_suits_a_model_comes_first() {
+        let names = |tools: &Toolbox| -> Vec<String> { tools.specs().iter().map(|spec| spec.name.clone()).collect() };
+        let (replace, patch) = (Toolbox::standard(), Toolbox::preferring(EditFormat::Patch));
+        assert_eq!(names(&replace)[2..4], ["edit_file", "apply_patch"]);
+        assert_eq!(names(&patch)[2..4], ["apply_patch", "edit_file"]);
+        assert!(patch.specs()[3].description.starts_with("Second choice; apply_patch"));
+        assert!(patch.specs()[2].description.starts_with("Changes"));
+        let mut sorted = (names(&replace), names(&patch));
+        sorted.0.sort();
+        sorted.1.sort();
+        assert_eq!(sorted.0, sorted.1);
+    }
+
+    #[test]
     fn rules_of_permission_can_name_every_tool() {
         for spec in Toolbox::standard().specs() {
             assert!(
@@ -476,6 +522,13 @@ mod tests {
         );
         check_key("run_command", r#"{"comm": "x"}"#, "run_command");
         check_key("run_command", "{", "run_command");
+        check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");
+        check_key(
+            "patch",
+            r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
+            "apply_patch:a\nb",
+        );
+        check_key("apply_patch", r#"{"patch": "x"}"#, "apply_patch");
         check_key("nonsense", "{}", "nonsense");
     }
 
