@@ -235,7 +235,8 @@ impl Desk<'_> {
         }
         let budget = budget(&self.ports.budget, &work.repo_config);
         let record = match earlier.record {
-            Some(record) => record,
+            // The limits are those of now: an administrator may have changed them.
+            Some(record) => Record { budget, ..record },
             None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
         };
         if earlier.solution.is_none() {
