@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use forgehand::agent::{Brief, Budget, Solution, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Setting, Solution, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::SandboxConfig;
 use forgehand::conversation::MAIN;
@@ -128,10 +128,16 @@ async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model)
         notes: Vec::new(),
     };
     let tools = Toolbox::standard().with(Box::new(Bulk));
+    // It only reads, for as long as it likes.
+    let setting = Setting {
+        max_explore_turns: u32::MAX,
+        ..Setting::default()
+    };
     let task = Task {
         name: MAIN,
         fence: "00112233445566778899aabbccddeeff",
         brief: &brief,
+        setting: &setting,
         sandbox,
         model,
         tools: &tools,
