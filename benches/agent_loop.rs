@@ -128,15 +128,16 @@ async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model)
         notes: Vec::new(),
     };
     let tools = Toolbox::standard().with(Box::new(Bulk));
+    // It only reads, for as long as it likes.
+    let setting = Setting {
+        max_explore_turns: u32::MAX,
+        ..Setting::default()
+    };
     let task = Task {
         name: MAIN,
         fence: "00112233445566778899aabbccddeeff",
         brief: &brief,
-        setting: &Setting {
-            // Reading is all that it does.
-            max_explore_turns: u32::MAX,
-            ..Setting::default()
-        },
+        setting: &setting,
         sandbox,
         model,
         tools: &tools,
