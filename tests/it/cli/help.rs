@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "",
     "serve",
     "worker",
