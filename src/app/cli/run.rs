@@ -157,8 +157,8 @@ async fn introduce(ports: &Ports, repo: &LocalRepo) {
             let parts = [counted(changed, "changed"), counted(unknown, "untracked")];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             note!(
-                "The run starts from the last commit: {} that you have not committed are left out.",
-                parts.join(" and ")
+                "The run starts from the last commit: what you have not committed ({}) is left out.",
+                parts.join(", ")
             );
         }
         Err(error) => {
@@ -354,7 +354,12 @@ impl Local<'_> {
             Output::Json => show::json(&report.as_json())?,
             Output::Text(diff) => {
                 report.print(diff);
-                note!("forgehand replay {} runs it again from its record", self.run);
+                if self.args.look().is_some() {
+                    let run = &self.run;
+                    note!(
+                        "\nforgehand show {run} reads it again, forgehand replay {run} runs it again from its record"
+                    );
+                }
             }
         }
         Ok(report.ending().1)
