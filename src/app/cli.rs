@@ -24,6 +24,7 @@ mod replay;
 mod run;
 mod screen;
 mod serve;
+mod transcript;
 mod trust;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
@@ -62,6 +63,8 @@ enum Command {
     Replay(replay::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
+    /// Read a run from the first turn to the last.
+    Show(transcript::Args),
     /// List, show, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
@@ -121,6 +124,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Trust(args) => trust::run(&args),
         Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
+        Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,

@@ -143,10 +143,10 @@ mod tests {
         };
         let config = load(&sources).unwrap();
         let surroundings = Surroundings {
+            config_dir: None,
             program: "/bin/true".into(),
             home: None,
             rustup_home: None,
-            config_dir: None,
             state_home: None,
         };
         let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();

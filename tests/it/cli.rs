@@ -17,6 +17,7 @@ mod live;
 mod replay;
 mod run;
 mod terminal;
+mod transcript;
 mod trust;
 mod web;
 

@@ -15,7 +15,7 @@ use gist::{Below, Gist};
 use words::Words;
 
 pub(super) mod gist;
-mod lines;
+pub(super) mod lines;
 mod words;
 
 /// A call in the log of a build is named when it has begun as long ago.
@@ -280,7 +280,7 @@ impl<W: Write> Telling<W> {
     }
 }
 
-fn below_row(below: &Below) -> Vec<Span> {
+pub(super) fn below_row(below: &Below) -> Vec<Span> {
     match below {
         Below::Added(line) => vec![Dress::Green.on(format!("      + {line}"))],
         Below::Removed(line) => vec![Dress::Red.on(format!("      - {line}"))],
@@ -300,7 +300,7 @@ pub(super) fn ending(check: &CheckRun) -> String {
 }
 
 /// What came of something and how long it took, behind what it was.
-fn result(how: &str, took_ms: u64) -> String {
+pub(super) fn result(how: &str, took_ms: u64) -> String {
     let took = text::duration_in_words(Duration::from_millis(took_ms));
     match (how, took_ms) {
         ("", ..INSTANT_MS) => String::new(),

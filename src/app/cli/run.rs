@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -64,7 +64,8 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
 
 async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     let began = Instant::now();
-    let config = args.context(context).config()?;
+    let mut config = args.context(context).config()?;
+    config.permission.allow.extend(args.allow.iter().cloned());
     let task = read_task(args.task())?;
     let (stop, shared_place) = (CancellationToken::new(), interrupt::SharedPlace::default());
     interrupt::listen(stop.clone(), shared_place.clone())?;
@@ -82,13 +83,20 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     };
     let screen = look.map(|look| Screen::start(look, limits, redactor.clone()));
     ports.people = people::find(args.asking(), screen.as_ref(), &stop);
+    if let Some(screen) = &screen {
+        ports.live = screen.live();
+    }
+    let log = args.log.as_deref().map(Log::create).transpose()?;
     let run = RunId::new(Clock::System.now());
     let recorder = Recorder::in_memory(Clock::System, redactor);
-    let mut recorder = recorded(recorder, &config, &run)?;
-    if let Some(screen) = screen.clone() {
-        ports.live = screen.live();
-        recorder = recorder.with_listener(Arc::new(move |event: &Event| screen.tell(event)));
-    }
+    let recorder = recorded(recorder, &config, &run)?.with_listener(Arc::new(move |event: &Event| {
+        if let Some(screen) = &screen {
+            screen.tell(event);
+        }
+        if let Some(log) = &log {
+            log.write(event);
+        }
+    }));
     let scratch = Scratch::make(&config)?;
     let place = Place {
         state_dir: scratch.folder().to_owned(),
@@ -200,6 +208,25 @@ async fn open_repo(git: &Git, folder: &Path) -> anyhow::Result<LocalRepo> {
         // Whoever named the folder can name another one.
         Err(error @ GitError::NotFound(_)) => Err(Usage(format!("--repo {}: {error}", folder.display())).into()),
         other => other.with_context(|| format!("open {}", folder.display())),
+    }
+}
+
+/// The file that the run is written to, a line for each event.
+struct Log(Mutex<std::fs::File>);
+
+impl Log {
+    fn create(file: &Path) -> anyhow::Result<Self> {
+        let created = std::fs::File::create(file).with_context(|| format!("--log: make {}", file.display()))?;
+        Ok(Self(Mutex::new(created)))
+    }
+
+    /// A full disk is no reason to lose the run itself.
+    fn write(&self, event: &Event) {
+        use std::io::Write as _;
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(line) = serde_json::to_string(event) {
+            drop(writeln!(file, "{line}"));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "",
     "serve",
     "worker",
@@ -11,6 +11,7 @@ const COMMANDS: [&str; 19] = [
     "trust",
     "replay",
     "demo",
+    "show",
     "jobs",
     "jobs list",
     "jobs show",

@@ -180,3 +180,99 @@ fn what_is_not_committed_is_counted() {
         .assert_err("1 changed file and 2 untracked files that you have not committed are left out");
     assert!(!trap.exists(), "a filter was run");
 }
+
+/// A run that has to ask before it runs anything with `sh`.
+fn asking(checkout: &Checkout, turns: &Value, more: &[&str]) -> Terminal {
+    let script = checkout.script(turns);
+    let mut command = checkout.user.forgehand();
+    command.args(["run", "--set", &script, "--set", "permission.ask=run_command:sh"]);
+    command.args(more).arg("Add, do not subtract");
+    Terminal::start(command, 100)
+}
+
+#[test]
+fn a_person_at_the_terminal_is_asked_and_answers() {
+    let checkout = Checkout::new();
+    let sh = |line: &str| call("run_command", json!({"command": line}));
+    let turns = json!([
+        sh("sh test.sh"),
+        edit(),
+        sh("sh test.sh"),
+        sh("sh add.sh 20 3"),
+        finish("done", "The operator was the wrong one."),
+    ]);
+    let terminal = asking(&checkout, &turns, &[]);
+    let screen = terminal.until("yes [a]lways in this repository > ");
+    assert!(screen.contains("? May this run\n"), "{screen}");
+    assert!(
+        screen.contains("sh test.sh") && !screen.contains("tokens ·"),
+        "the spinner steps aside:\n{screen}"
+    );
+    terminal.press("r\r");
+    // The same call needs no second question in this run; another one does.
+    let screen = terminal.until("sh add.sh 20 3");
+    assert_eq!(screen.matches("? May this run").count(), 2, "{screen}");
+    terminal.press("that is not needed\r");
+    let (code, screen, _) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert_in_order(
+        &screen,
+        &[
+            "? May this run",
+            "✗ $ sh test.sh  exit 1",
+            "✓ edit_file add.sh:1",
+            "✓ $ sh test.sh  exit 0",
+            "? May this run",
+            "✗ $ sh add.sh 20 3",
+            "│ not run: ",
+            "The change is on the branch",
+        ],
+    );
+    checkout.user.assert_tidy();
+}
+
+#[test]
+fn without_a_person_to_ask_nothing_is_permitted_unless_it_was_before() {
+    let turns = json!([
+        call("run_command", json!({"command": "sh add.sh 20 3"})),
+        edit(),
+        finish("done", "The operator was the wrong one."),
+    ]);
+    let checkout = Checkout::new();
+    for (more, shown) in [
+        (&["--unattended"][..], "✗ $ sh add.sh 20 3"),
+        (&["--yes"], "✓ $ sh add.sh 20 3  exit 0, 1 line"),
+        (
+            &["--allow", "run_command:sh add.sh"],
+            "✓ $ sh add.sh 20 3  exit 0, 1 line",
+        ),
+    ] {
+        let (code, screen, _) = asking(&checkout, &turns, more).end();
+        assert_eq!(code, Some(0), "{screen}");
+        assert!(
+            screen.contains(shown) && !screen.contains("? May"),
+            "{more:?}:\n{screen}"
+        );
+    }
+    // Nobody sits at a pipe.
+    let piped = checkout.task(&turns, &["--set", "permission.ask=run_command:sh"]);
+    piped.assert_code(0).assert_err("✗ $ sh add.sh 20 3");
+}
+
+#[test]
+fn ctrl_c_is_an_answer_too() {
+    let checkout = Checkout::new();
+    let turns = json!([
+        edit(),
+        call("run_command", json!({"command": "sh test.sh"})),
+        finish("done", "never said"),
+    ]);
+    let terminal = asking(&checkout, &turns, &[]);
+    terminal.until("yes [a]lways in this repository > ");
+    terminal.press("y\u{3}");
+    let (code, screen, _) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert!(!screen.contains("✓ $ sh test.sh"), "{screen}");
+    assert_eq!(checkout.other_branches(), ["agent/add-do-not-subtract"]);
+    checkout.user.assert_tidy();
+}

@@ -7,7 +7,7 @@ use crate::event::RunEvent;
 use crate::text;
 
 /// The lines of an event that is none of the model's words, calls, plans and checks.
-pub(super) fn of(event: &RunEvent) -> Vec<Row> {
+pub(in crate::app::cli) fn of(event: &RunEvent) -> Vec<Row> {
     match event {
         RunEvent::Noted { text } | RunEvent::BudgetWarned { text } | RunEvent::Shortened { text, .. } => {
             let text = clean(text);

@@ -41,12 +41,19 @@ pub(in crate::app::cli) struct Args {
     /// Verify nothing.
     #[arg(long)]
     no_checks: bool,
+    /// A tool call that needs no asking, such as `run_command:cargo test` or `web_fetch:docs.rs`; may
+    /// be repeated (`permission.allow`).
+    #[arg(long, value_name = "RULE")]
+    pub(super) allow: Vec<String>,
     /// Ask nobody: what needs a person's permission is not done.
     #[arg(long, conflicts_with = "yes")]
     unattended: bool,
     /// Say yes to whatever the run would ask permission for.
     #[arg(long, short = 'y')]
     yes: bool,
+    /// Write what happens to this file, for `forgehand show`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]

@@ -110,7 +110,7 @@ fn talk(question: &Question, read: impl Fn() -> Option<String>) -> Answer {
             confirmed(read())
         }
         Question::Permit { key, call } => {
-            to_terminal("\n? Permission for this call\n");
+            to_terminal("\n? May this run\n");
             show(&text::cap_middle(call, MAX_CALL));
             show(&format!("(rule: {key})"));
             to_terminal("  [y]es, [n]o, yes for this [r]un, yes [a]lways in this repository > ");
