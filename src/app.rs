@@ -23,6 +23,7 @@ use crate::store::Store;
 use crate::web;
 use crate::worker::{Poll, Worker, maintain};
 
+mod approvals;
 pub mod cli;
 mod instance;
 mod logging;

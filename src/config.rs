@@ -154,6 +154,50 @@ section! {
 }
 
 section! {
+    /// What tool calls may do without asking. The sandbox is the boundary; this is for comfort, and
+    /// for the web. Rules are written `TOOL:SUBJECT`; the longest that matches counts.
+    pub struct PermissionConfig "permission" {
+        /// Calls that go on without asking, such as `run_command:cargo test` or `web_fetch:docs.rs`.
+        allow: Vec<String> = "[]",
+        /// Calls that a person is asked about; where nobody can be asked, they are denied.
+        ask: Vec<String> = "[]",
+        /// Calls that are never made, such as `write_file:migrations/**` or `run_command:curl`.
+        deny: Vec<String> = "[]",
+        /// What holds without a rule for tools that work in the sandbox: `allow`, `ask` or `deny`.
+        sandboxed: PermissionMode = "\"allow\"",
+        /// What holds without a rule for tools of the web, outside `web.hosts`.
+        web: PermissionMode = "\"ask\"",
+    }
+}
+
+section! {
+    /// The tools of the web. Without hosts, and without a search server, there are none.
+    pub struct WebConfig "web" {
+        /// Hosts that pages may be fetched from without asking: `docs.rs`, or `*.python.org` for
+        /// everything below. Runs that a person began on a checkout may ask for others.
+        hosts: Vec<String> = "[]",
+        /// Every public host is as if it were listed. Dangerous: a page can make the model send out
+        /// what it has read.
+        unsafe_allow_all: bool = "false",
+        /// Jobs from GitHub get the tools, too, for the listed hosts alone. Whoever can write into an
+        /// issue can then make the model send what it has read to these hosts.
+        in_jobs: bool = "false",
+        /// `HOST:PORT` of servers in a private network that are meant, such as a search server.
+        allow_private: Vec<String> = "[]",
+        /// Search server: the address of a SearXNG (its JSON format has to be switched on), or any
+        /// address with `{query}` in it that answers with a JSON list of results.
+        search_url: Option<String> = "",
+        /// Token for searching on GitHub, with no rights beyond reading what is public. Never the
+        /// App's.
+        github_token: Option<Secret> = "",
+        /// Longest time of one fetch with its redirects, in seconds.
+        timeout_seconds: Duration = "20",
+        /// Most of a page that is read, after decompression, in KiB.
+        max_page_kib: u64 = "1024",
+    }
+}
+
+section! {
     /// Limits of one run. A repository's own file can lower them.
     pub struct BudgetConfig "budget" {
         /// Most model replies.
@@ -256,6 +300,18 @@ value::choice! {
 }
 
 value::choice! {
+    /// What a rule of permission says.
+    pub enum PermissionMode {
+        /// Go on.
+        Allow = "allow",
+        /// Ask a person.
+        Ask = "ask",
+        /// Never.
+        Deny = "deny",
+    }
+}
+
+value::choice! {
     /// How log lines look.
     pub enum LogFormat {
         /// For people.
@@ -278,6 +334,10 @@ pub struct Config {
     pub model: ModelConfig,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// `[permission]`
+    pub permission: PermissionConfig,
+    /// `[web]`
+    pub web: WebConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// `[queue]`
@@ -296,6 +356,8 @@ pub fn sections() -> Vec<SectionInfo> {
         GitHubConfig::info(),
         ModelConfig::info(),
         SandboxConfig::info(),
+        PermissionConfig::info(),
+        WebConfig::info(),
         BudgetConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
@@ -311,6 +373,8 @@ impl Config {
             self.github.shown(),
             self.model.shown(),
             self.sandbox.shown(),
+            self.permission.shown(),
+            self.web.shown(),
             self.budget.shown(),
             self.queue.shown(),
             self.log.shown(),
@@ -336,6 +400,7 @@ impl Config {
             &github.webhook_secret_previous,
             &self.model.api_key,
             &self.model.fallback_api_key,
+            &self.web.github_token,
         ]
         .into_iter()
         .flatten()
@@ -385,6 +450,7 @@ impl Config {
             ("model.timeout_seconds", self.model.timeout_seconds),
             ("model.idle_timeout_seconds", self.model.idle_timeout_seconds),
             ("sandbox.command_timeout_seconds", self.sandbox.command_timeout_seconds),
+            ("web.timeout_seconds", self.web.timeout_seconds),
             ("queue.heartbeat_seconds", self.queue.heartbeat_seconds),
             ("queue.poll_seconds", self.queue.poll_seconds),
         ] {
@@ -416,6 +482,26 @@ impl Config {
                 Ok(url) if matches!(url.scheme(), "https" | "http") && url.host().is_some() => {}
                 _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
             }
+        }
+        for host in &self.web.hosts {
+            if let Err(problem) = crate::permission::HostRule::parse(host) {
+                problems.push(format!("web.hosts: {problem}"));
+            }
+        }
+        for entry in &self.web.allow_private {
+            if let Err(problem) = crate::permission::host_and_port(entry) {
+                problems.push(format!("web.allow_private: {problem}"));
+            }
+        }
+        if self.web.in_jobs && self.web.unsafe_allow_all {
+            problems.push(
+                "web.in_jobs: together with web.unsafe_allow_all, whoever writes an issue could have anything sent \
+                 anywhere; list the hosts that jobs need in web.hosts"
+                    .to_owned(),
+            );
+        }
+        if let Err(found) = crate::permission::check(&self.permission) {
+            problems.extend(found);
         }
         if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
             problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());

@@ -33,7 +33,8 @@
 //! private to it.
 //!
 //! * Words and nouns are plain data and pure functions.
-//! * Ports talk to one outside thing each: [`git`], [`github`], [`model`], [`sandbox`], [`store`].
+//! * Ports talk to one outside thing each: [`git`], [`github`], [`model`], [`net`],
+//!   [`sandbox`], [`store`].
 //! * Abilities combine ports; flows combine abilities; loops and doors drive flows; [`app`] puts
 //!   everything together.
 //!
@@ -52,6 +53,7 @@
 // words
 pub mod clock;
 pub mod ids;
+pub mod language;
 pub mod secret;
 pub mod text;
 // nouns
@@ -66,6 +68,7 @@ pub mod repo_config;
 pub mod git;
 pub mod github;
 pub mod model;
+pub mod net;
 pub mod sandbox;
 pub mod store;
 // decisions about failures, and what a run keeps of its conversation

@@ -25,7 +25,7 @@ use crate::repo_config::RepoConfig;
 use crate::sandbox::{self, Sandbox};
 use crate::secret::Redactor;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod gather;
@@ -59,6 +59,8 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// The web, for runs that may reach it.
+    pub web: Option<Arc<Web>>,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.
@@ -159,6 +161,7 @@ pub async fn work(
         sandbox: &sandbox,
         recorder,
         cancel,
+        permission: ports.permission.for_run(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -173,6 +176,8 @@ struct Desk<'a> {
     sandbox: &'a Arc<dyn Sandbox>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
+    /// The rules with what people approve in this run.
+    permission: Policy,
 }
 
 impl Desk<'_> {
@@ -269,10 +274,10 @@ impl Desk<'_> {
             brief: &work.brief,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &Toolbox::standard(),
+            tools: &self.tools(),
             recorder: self.recorder,
             budget: budget(&self.ports.budget, &work.repo_config),
-            permission: &self.ports.permission,
+            permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
             cancel: self.cancel,
@@ -283,6 +288,12 @@ impl Desk<'_> {
             self.keep(SOLUTION, &Some(&solution)).await?;
         }
         Ok(solution)
+    }
+
+    /// What the agent works with.
+    fn tools(&self) -> Toolbox {
+        let of_the_web = self.ports.web.iter().flat_map(Web::tools);
+        of_the_web.fold(Toolbox::standard(), Toolbox::with)
     }
 
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {

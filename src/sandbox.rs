@@ -139,6 +139,11 @@ pub enum FileRequest {
         /// SHA-256 the file must have before, hex; `None`: anything or nothing.
         expect_sha256: Option<String>,
     },
+    /// Changes several files: all of it, or nothing.
+    Change {
+        /// What is done, each to another file.
+        steps: Vec<FileStep>,
+    },
     /// Paths that match a glob, newest first, `.git` left out, ignore files obeyed.
     Glob {
         /// Pattern such as `src/**/*.rs`.
@@ -160,6 +165,68 @@ pub enum FileRequest {
         context: u32,
         /// Most matching lines.
         max_matches: u32,
+    },
+    /// Code by its shape, in syntax trees; files that take too long are left out.
+    AstGrep {
+        /// Code with `$NAME` for any one piece and `$$$` for any number.
+        pattern: String,
+        /// Language by name or alias; `None`: every one in which the pattern is code.
+        language: Option<String>,
+        /// Folder or file, empty for all.
+        path: String,
+        /// Glob that file names must match.
+        glob: Option<String>,
+        /// Most matches.
+        max_matches: u32,
+    },
+    /// Files ranked by how many of the words they hold, in small or capital letters.
+    Words {
+        /// Words, or parts of words.
+        words: Vec<String>,
+        /// Folder or file, empty for all.
+        path: String,
+        /// Most files.
+        max_files: u32,
+    },
+}
+
+/// One step of a [`FileRequest::Change`]. Contents are base64, hashes are hex.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum FileStep {
+    /// Makes a file that must not be there; folders are made.
+    Create {
+        /// File.
+        path: String,
+        /// Its content.
+        content: String,
+    },
+    /// Gives a file another content; its mode stays.
+    Replace {
+        /// File.
+        path: String,
+        /// Its new content.
+        content: String,
+        /// SHA-256 it must have before.
+        expect_sha256: String,
+    },
+    /// Removes a file.
+    Remove {
+        /// File.
+        path: String,
+        /// SHA-256 it must have before.
+        expect_sha256: String,
+    },
+    /// Gives a file another name that must be free; its mode stays.
+    Move {
+        /// File.
+        from: String,
+        /// Its new name.
+        to: String,
+        /// SHA-256 it must have before.
+        expect_sha256: String,
+        /// Its new content, if that changes too.
+        content: Option<String>,
     },
 }
 
@@ -201,6 +268,19 @@ pub struct GrepLine {
     pub matched: bool,
 }
 
+/// A file found by words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankedFile {
+    /// File.
+    pub path: String,
+    /// Which of the words it holds.
+    pub words: Vec<String>,
+    /// How often it holds any of them.
+    pub matches: u64,
+    /// The lines with the most of them.
+    pub lines: Vec<GrepLine>,
+}
+
 /// Answer to a file operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
@@ -228,6 +308,8 @@ pub enum FileReply {
         /// Whether the file did not exist before.
         created: bool,
     },
+    /// To `Change`: everything is done.
+    Changed,
     /// To `Grep`.
     Lines {
         /// Found.
@@ -235,6 +317,28 @@ pub enum FileReply {
         /// Files looked at.
         files: u64,
         /// Whether more were left out.
+        truncated: bool,
+    },
+    /// To `AstGrep`.
+    Syntax {
+        /// First line of each match.
+        lines: Vec<GrepLine>,
+        /// Files looked at.
+        files: u64,
+        /// Files that were left out, with the reason; not more than ten.
+        skipped: Vec<String>,
+        /// Whether more were left out.
+        truncated: bool,
+    },
+    /// To `Words`.
+    Ranked {
+        /// The best first.
+        files: Vec<RankedFile>,
+        /// Files with any of the words.
+        matching: u64,
+        /// Files looked at.
+        looked: u64,
+        /// Whether the search ended before it saw all of them.
         truncated: bool,
     },
     /// The operation was refused or failed, in words for the model.

@@ -13,17 +13,24 @@ use crate::model::{ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod alias;
+mod apply_patch;
 mod arguments;
+mod ast_grep;
 mod edit;
 mod edit_file;
 mod finish;
 mod glob;
 mod grep;
 mod list_directory;
+mod patch;
 mod plan;
 mod read_file;
 mod run_command;
+mod search_code;
+mod web;
 mod write_file;
+
+pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
@@ -116,13 +123,16 @@ pub struct Toolbox {
 impl Toolbox {
     /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 9] = [
+        let tools: [Box<dyn Tool>; 12] = [
             Box::new(list_directory::ListDirectory),
             Box::new(read_file::ReadFile),
             Box::new(write_file::WriteFile),
             Box::new(edit_file::EditFile),
+            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
+            Box::new(ast_grep::AstGrep),
+            Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
             Box::new(plan::Plan),
             Box::new(finish::FinishTool),
@@ -146,6 +156,17 @@ impl Toolbox {
         match self.tools.iter().find(|(spec, _)| spec.name == name) {
             Some((_, tool)) => tool.permission_key(&arguments),
             None => name,
+        }
+    }
+
+    /// The call as it will run, for people: the tool's own name and its arguments as JSON.
+    pub fn as_it_runs(&self, call: &ToolCall) -> String {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => {
+                let (name, arguments) = alias::resolve(&call.name, arguments);
+                format!("{name} {arguments}")
+            }
+            Err(_) => format!("{} {}", call.name, call.arguments),
         }
     }
 
@@ -243,6 +264,36 @@ async fn read_bytes(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Re
     }
 }
 
+/// As [`read_bytes`]; a file that is not there is answered with those of the same name.
+async fn read_existing(context: &ToolContext<'_>, path: &str, max_bytes: u64) -> Result<ReadBytes, ToolError> {
+    match read_bytes(context, path, max_bytes).await {
+        Err(ToolError::ForModel(problem)) => Err(ToolError::ForModel(with_namesakes(context, path, problem).await?)),
+        read => read,
+    }
+}
+
+/// A path that does not exist, with files of the same name that do.
+async fn with_namesakes(context: &ToolContext<'_>, path: &str, problem: String) -> Result<String, ToolError> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if !problem.ends_with("does not exist") || name.is_empty() {
+        return Ok(problem);
+    }
+    let request = FileRequest::Glob {
+        pattern: format!("**/{}", globset::escape(name)),
+        max_entries: 3,
+    };
+    let found = match context.sandbox.files(&request).await? {
+        FileReply::Entries { entries, .. } => entries,
+        _ => Vec::new(),
+    };
+    let names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    Ok(match names.as_slice() {
+        [] => problem,
+        [one] => format!("{problem}; {one} does"),
+        several => format!("{problem}; {} do", several.join(", ")),
+    })
+}
+
 async fn write_bytes(
     context: &ToolContext<'_>,
     path: &str,
@@ -289,6 +340,54 @@ mod tests {
         ] {
             assert_eq!(relative(path), expected);
         }
+    }
+
+    #[test]
+    fn rules_of_permission_can_name_every_tool() {
+        for spec in Toolbox::standard().specs() {
+            assert!(
+                crate::permission::is_known_tool(&spec.name),
+                "{} is missing in the table of permission/rule.rs",
+                spec.name
+            );
+        }
+    }
+
+    #[track_caller]
+    fn check_key(name: &str, arguments: &str, key: &str) {
+        let call = ToolCall {
+            id: String::new(),
+            name: name.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        assert_eq!(Toolbox::standard().permission_key(&call), key);
+    }
+
+    #[test]
+    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
+        check_key(
+            "run_command",
+            r#"{"command": "/usr/bin/git  status"}"#,
+            "run_command:git status",
+        );
+        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
+        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
+        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
+        check_key(
+            "write_file",
+            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
+            "write_file:src/a.rs",
+        );
+        check_key(
+            "edit",
+            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
+            "edit_file:a",
+        );
+        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
+        check_key("list_directory", "{}", "list_directory:.");
+        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
+        check_key("run_command", "{", "run_command");
+        check_key("nonsense", "{}", "nonsense");
     }
 
     #[test]

@@ -2,8 +2,14 @@
 //! are asked. Called by `turn`. Never takes silence for consent.
 
 use crate::agent::{Answer, Question, Stop, Task};
+use crate::event::RunEvent;
 use crate::model::ToolCall;
-use crate::permission::Decision;
+use crate::permission::{Decision, Scope};
+use crate::store::StoreError;
+use crate::text;
+
+/// Most bytes of a call that a person is shown; what is cut is said.
+const MAX_CALL_BYTES: usize = 4 * 1024;
 
 /// The answer to a call that did not run, or that asked a person.
 pub(super) struct Gated {
@@ -15,24 +21,29 @@ pub(super) struct Gated {
     pub(super) end: Option<Stop>,
 }
 
-/// `None`: the call may run.
-pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Option<Gated> {
+/// `None`: the call may run. A person is shown the call itself, never what the model says of it.
+///
+/// # Errors
+/// When the run may not write any more.
+pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Gated>, StoreError> {
     let key = task.tools.permission_key(call);
     let refused = |output: String| Gated {
         output,
         ok: false,
         end: None,
     };
-    match task.permission.decide(&key) {
+    let gated = match task.permission.decide(&key) {
         Decision::Allow => None,
         Decision::Deny(why) => Some(refused(format!("not run: {why}"))),
         Decision::Ask => {
             let question = Question::Permit {
                 key: key.clone(),
-                call: format!("{} {}", call.name, call.arguments),
+                call: shown(task, call),
             };
             match task.people.ask(&question).await {
-                Answer::Yes | Answer::YesForRun | Answer::YesForRepository => None,
+                Answer::Yes => None,
+                Answer::YesForRun => grant(task, &key, Scope::Run).await?,
+                Answer::YesForRepository => grant(task, &key, Scope::Repository).await?,
                 Answer::Later => Some(Gated {
                     output: "not run yet: a person was asked".to_owned(),
                     ok: false,
@@ -44,7 +55,23 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Option<Gated> {
                 ))),
             }
         }
+    };
+    Ok(gated)
+}
+
+/// The call as it will run, with nothing hidden in it.
+fn shown(task: &Task<'_>, call: &ToolCall) -> String {
+    let call = text::reveal(&task.tools.as_it_runs(call));
+    text::cap_middle(&task.recorder.redactor().redact(&call), MAX_CALL_BYTES)
+}
+
+/// Keeps an approval that reaches further than this call.
+async fn grant(task: &Task<'_>, key: &str, scope: Scope) -> Result<Option<Gated>, StoreError> {
+    if let Err(why) = task.permission.grant(key, scope) {
+        let text = format!("The approval counts for this run only: {why}.");
+        task.recorder.record(RunEvent::Noted { text }).await?;
     }
+    Ok(None)
 }
 
 /// Puts a question of the model to a person.

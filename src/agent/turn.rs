@@ -315,7 +315,7 @@ impl Progress<'_> {
         if let Some(words) = self.output_cap.cut(call) {
             return Ok(Ran::skipped(words));
         }
-        if let Some(refused) = gate::permit(self.task, call).await {
+        if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
         let context = ToolContext {

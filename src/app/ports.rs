@@ -5,15 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Surroundings;
+use super::approvals::Approvals;
 use crate::agent::Unattended;
 use crate::clock::Clock;
-use crate::config::{Config, Problems, SandboxConfig};
+use crate::config::{Config, PermissionMode, Problems, SandboxConfig};
 use crate::git::Git;
 use crate::model::{self, Live};
+use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
+use crate::tool::Web;
 
 /// What runs need; no database and no state folder is among it.
 pub(super) fn open(
@@ -27,14 +30,52 @@ pub(super) fn open(
     Ok(Ports {
         git: Git::find()?,
         model,
-        permission: Policy::default(),
+        // Whoever sits at a terminal is somebody to ask; a job of the service has nobody.
+        permission: permission(config)?.unattended(),
         people: Arc::new(Unattended),
         live: Live::default(),
+        web: match config.web.in_jobs {
+            true => Some(web(config, Reach::Listed, redactor)?),
+            false => None,
+        },
         sandbox: sandbox(&config.sandbox, surroundings),
         budget: config.budget.clone(),
         clock: clock.clone(),
         redactor: redactor.clone(),
     })
+}
+
+/// The same ports for a run that a person began on a checkout: what the rules ask about reaches
+/// whoever can be asked, and approvals for the checkout are kept where a state folder is set.
+pub(super) fn for_person(mut ports: Ports, config: &Config, checkout: &Path) -> anyhow::Result<Ports> {
+    ports.permission = ports.permission.attended();
+    ports.web = Some(web(config, Reach::Permitted, &ports.redactor)?);
+    if config.origins.contains_key("server.state_dir") {
+        let kept = Approvals::load(&config.server.state_dir, checkout)?;
+        ports.permission = ports.permission.for_repository(Arc::new(kept));
+    }
+    Ok(ports)
+}
+
+/// The rules of permission, with the listed hosts among them.
+fn permission(config: &Config) -> Result<Policy, Problems> {
+    let hosts = net::host_rules(&config.web).map_err(Problems)?;
+    let mut rules = config.permission.clone();
+    if config.web.unsafe_allow_all {
+        rules.web = PermissionMode::Allow;
+    }
+    Policy::new(&rules, &hosts).map_err(Problems)
+}
+
+fn web(config: &Config, reach: Reach, redactor: &Redactor) -> Result<Arc<Web>, Problems> {
+    let net = Net::new(&config.web).map_err(Problems)?;
+    Ok(Arc::new(Web::new(
+        net,
+        reach,
+        &config.web,
+        &config.github.api_url,
+        redactor,
+    )))
 }
 
 /// The sandbox's section with this program as its helper, and with the compilers of the user that
@@ -51,4 +92,102 @@ pub(super) fn sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> Sa
     }
     config.helper.get_or_insert_with(|| surroundings.program.clone());
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ConfigSources, load};
+    use crate::permission::Decision;
+
+    fn configured(flags: &[(&str, &str)]) -> (Config, Ports) {
+        let flags = flags
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let sources = ConfigSources {
+            flags: flags.collect(),
+            ..ConfigSources::default()
+        };
+        let config = load(&sources).unwrap();
+        let surroundings = Surroundings {
+            program: "/bin/true".into(),
+            home: None,
+            rustup_home: None,
+        };
+        let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();
+        (config, ports)
+    }
+
+    fn tools(ports: &Ports) -> Vec<String> {
+        let tools = ports.web.iter().flat_map(Web::tools);
+        tools.map(|tool| tool.spec().name).collect()
+    }
+
+    #[test]
+    fn n12_the_web_is_for_runs_of_people_and_for_jobs_only_where_it_says_so() {
+        let (config, jobs) = configured(&[]);
+        assert!(tools(&jobs).is_empty());
+        let checkout = Path::new("/nowhere");
+        assert!(
+            tools(&for_person(jobs, &config, checkout).unwrap()).is_empty(),
+            "no hosts, no tools"
+        );
+
+        let hosts = ("web.hosts", "docs.rs");
+        let search = ("web.search_url", "https://searx.example");
+        let (config, jobs) = configured(&[hosts, search]);
+        assert!(tools(&jobs).is_empty(), "jobs have no network");
+        assert!(matches!(
+            jobs.permission.decide("web_fetch:evil.example"),
+            Decision::Deny(_)
+        ));
+        let person = for_person(jobs, &config, checkout).unwrap();
+        assert_eq!(
+            tools(&person),
+            ["web_fetch", "reverse_api", "search_web", "search_github"]
+        );
+        assert_eq!(person.permission.decide("web_fetch:docs.rs"), Decision::Allow);
+        assert_eq!(person.permission.decide("web_fetch:evil.example"), Decision::Ask);
+
+        let (_, jobs) = configured(&[hosts, search, ("web.in_jobs", "true")]);
+        assert_eq!(
+            tools(&jobs),
+            ["web_fetch", "reverse_api"],
+            "the other hosts are not listed"
+        );
+        assert_eq!(jobs.permission.decide("web_fetch:docs.rs"), Decision::Allow);
+        assert!(matches!(
+            jobs.permission.decide("web_fetch:evil.example"),
+            Decision::Deny(_)
+        ));
+        let (_, jobs) = configured(&[("web.hosts", "searx.example"), search, ("web.in_jobs", "true")]);
+        assert_eq!(tools(&jobs), ["web_fetch", "reverse_api", "search_web"]);
+    }
+
+    #[test]
+    fn a_wrong_rule_or_host_is_a_mistake_in_the_configuration() {
+        for (key, value, words) in [
+            ("permission.allow", "run_command", "permission.allow: "),
+            ("permission.deny", "Bash(gh:*)", "permission.deny: "),
+            ("web.hosts", "*", "web.hosts: "),
+            ("web.allow_private", "searx", "web.allow_private: "),
+            ("web.timeout_seconds", "0", "web.timeout_seconds: "),
+        ] {
+            let sources = ConfigSources {
+                flags: vec![(key.to_owned(), value.to_owned())],
+                ..ConfigSources::default()
+            };
+            let loaded = load(&sources).map_err(|problems| problems.to_string());
+            let problems = loaded.err().unwrap_or_default();
+            assert!(problems.contains(words), "{key}={value}: {problems}");
+        }
+        let both = ConfigSources {
+            flags: vec![
+                ("web.in_jobs".to_owned(), "true".to_owned()),
+                ("web.unsafe_allow_all".to_owned(), "true".to_owned()),
+            ],
+            ..ConfigSources::default()
+        };
+        assert!(load(&both).unwrap_err().to_string().contains("web.in_jobs: "));
+    }
 }

@@ -57,6 +57,8 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         github: GitHubConfig::read(&mut reader),
         model: ModelConfig::read(&mut reader),
         sandbox: SandboxConfig::read(&mut reader),
+        permission: PermissionConfig::read(&mut reader),
+        web: WebConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),

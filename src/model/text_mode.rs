@@ -59,7 +59,7 @@ fn plain(message: &Arc<Message>, names: &HashMap<&str, &str>) -> Arc<Message> {
                 "<tool_response name=\"{name}\">\n{output}\n</tool_response>"
             )))
         }
-        _ if message.tool_calls.is_empty() => message.clone(),
+        _ if message.tool_calls.is_empty() => Arc::clone(message),
         _ => {
             let calls: Vec<String> = message.tool_calls.iter().map(written).collect();
             let mut content = message.content.clone();

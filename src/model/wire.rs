@@ -116,7 +116,7 @@ fn joined(messages: &[Arc<Message>], belongs: impl Fn(&Message, &Message) -> boo
                 }
                 last.content.push_str(&message.content);
             }
-            _ => joined.push(message.clone()),
+            _ => joined.push(Arc::clone(message)),
         }
     }
     joined

@@ -2,9 +2,12 @@
 //! that no link and no race leads out of it. Called by the helper, once per process.
 //! Never follows a link to write, and never opens what is not a regular file.
 
+mod change;
 mod list;
 mod search;
+mod syntax;
 mod transfer;
+mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -38,8 +41,11 @@ pub(super) fn answer(workspace: &Path, request: &FileRequest) -> FileReply {
             content,
             expect_sha256,
         } => transfer::write(&tree, path, content, expect_sha256.as_deref()),
+        FileRequest::Change { steps } => change::change(&tree, steps),
         FileRequest::Glob { pattern, max_entries } => search::glob(&tree, pattern, *max_entries),
         FileRequest::Grep { .. } => search::grep(&tree, request),
+        FileRequest::AstGrep { .. } => syntax::search(&tree, request),
+        FileRequest::Words { .. } => words::search(&tree, request),
     });
     done.unwrap_or_else(|problem| FileReply::Failed { problem })
 }

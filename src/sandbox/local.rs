@@ -250,6 +250,16 @@ impl Sandbox for LocalSandbox {
             .await?;
         match ended.reports.pop() {
             Some(Report::Files(reply)) => Ok(reply),
+            // Grammars are C code that reads hostile files, in a process of its own.
+            None | Some(Report::Ready { .. })
+                if matches!(request, FileRequest::AstGrep { .. }) && ended.stopped != Some(Stopped::Cancelled) =>
+            {
+                let problem =
+                    "the search broke off: a grammar cannot cope with some file; narrow it with path or glob, or \
+                               use grep"
+                        .to_owned();
+                Ok(FileReply::Failed { problem })
+            }
             Some(other) => {
                 ended.reports.push(other);
                 Err(failure(&ended))

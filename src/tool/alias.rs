@@ -18,6 +18,7 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         "readfile" | "read" | "cat" | "view" | "viewfile" | "openfile" | "open" => "read_file",
         "writefile" | "write" | "create" | "createfile" | "savefile" | "writetofile" => "write_file",
         "editfile" | "edit" | "strreplace" | "replace" | "replaceinfile" | "searchreplace" => "edit_file",
+        "applypatch" | "patch" | "applydiff" => "apply_patch",
         "glob" | "find" | "findfiles" | "filesearch" => "glob",
         "grep" | "search" | "rg" | "ripgrep" | "searchfiles" | "grepsearch" | "codesearch" => "grep",
         "runcommand" | "bash" | "shell" | "sh" | "run" | "exec" | "execute" | "terminal" | "executebash"
@@ -31,7 +32,13 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         _ => return (name.to_owned(), arguments),
     };
     let arguments = match tool {
-        "run_command" => with_command_line(arguments),
+        "run_command" => {
+            let arguments = with_command_line(arguments);
+            if let Some(patch) = arguments["command"].as_str().and_then(patch_in) {
+                return ("apply_patch".to_owned(), json!({ "patch": patch }));
+            }
+            arguments
+        }
         "plan" => with_steps(arguments),
         _ => arguments,
     };
@@ -50,6 +57,28 @@ fn program(name: &str, arguments: &Value) -> Value {
     } else {
         json!({"command": format!("{name} {line}").trim_end()})
     }
+}
+
+/// The patch of a line that calls a program `apply_patch`, which models know from elsewhere and no
+/// sandbox has. `None`: the line does something else, or more.
+fn patch_in(line: &str) -> Option<String> {
+    let line = line.trim();
+    let rest = ["apply_patch", "applypatch"]
+        .iter()
+        .find_map(|name| line.strip_prefix(name))?;
+    let rest = rest.strip_prefix([' ', '\t', '\n'])?.trim_start();
+    let Some(heredoc) = rest.strip_prefix("<<") else {
+        let bare = |quote| rest.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        let patch = bare('\'').or_else(|| bare('"')).unwrap_or(rest);
+        return patch.contains("***").then(|| patch.to_owned());
+    };
+    let (word, body) = heredoc.trim_start_matches('-').split_once('\n')?;
+    let word = word.trim().trim_matches(['\'', '"']);
+    let end = body.lines().position(|line| line.trim() == word);
+    let lines: Vec<&str> = body.lines().collect();
+    let (patch, after) = lines.split_at(end.unwrap_or(lines.len()));
+    let nothing_after = after.iter().skip(1).all(|line| line.trim().is_empty());
+    nothing_after.then(|| patch.join("\n"))
 }
 
 /// A command given as a list of words becomes the line that means the same.
@@ -209,6 +238,32 @@ mod tests {
         let line = |words: Value| resolve("shell", json!({"command": words})).1["command"].clone();
         assert_eq!(line(json!(["bash", "-lc", "a && b"])), "a && b");
         assert_eq!(line(json!(["echo", "it's", "$HOME"])), r"echo 'it'\''s' '$HOME'");
+    }
+
+    #[test]
+    fn e22_a_patch_called_as_a_program_goes_to_the_tool() {
+        let patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch";
+        for arguments in [
+            json!({"command": format!("apply_patch <<'EOF'\n{patch}\nEOF\n")}),
+            json!({"command": format!("apply_patch << \"PATCH\"\n{patch}\nPATCH")}),
+            json!({"command": format!("apply_patch '{patch}'")}),
+            json!({"command": ["apply_patch", patch]}),
+            json!({"command": ["bash", "-lc", format!("apply_patch <<EOF\n{patch}\nEOF")]}),
+        ] {
+            check("shell", arguments, "apply_patch", json!({ "patch": patch }));
+        }
+        for line in [
+            "apply_patch --help",
+            "apply_patches x",
+            &format!("apply_patch <<E\n{patch}\nE\nls"),
+        ] {
+            check(
+                "bash",
+                json!({"command": line}),
+                "run_command",
+                json!({"command": line}),
+            );
+        }
     }
 
     #[test]

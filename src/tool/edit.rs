@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
+mod loose;
 mod near;
 mod view;
 
-use view::View;
-pub(super) use view::is_binary;
+pub(super) use view::{View, is_binary};
 
 /// Which places are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub(super) fn apply_edit(content: &[u8], old: &str, new: &str, mode: EditMode) -
         let shown = (unrevealed(&old), unrevealed(&new));
         return match shown {
             (Some(old), new_shown) => apply_edit(content, &old, new_shown.as_deref().unwrap_or(&new), mode),
-            _ => Err(explain(&view.text, &old, &new)),
+            _ => apply_loosely(&view, &old, &new, mode).ok_or_else(|| explain(&view.text, &old, &new)),
         };
     }
     if places.iter().all(|at| stands_already(&view.text, *at, &old, &new)) {
@@ -169,6 +169,23 @@ pub(super) fn apply_edit(content: &[u8], old: &str, new: &str, mode: EditMode) -
         places: places.len(),
         first_line: line_of(&view.text, places[0]),
         doubt: doubt(&old, &new),
+    })
+}
+
+/// The old text is there but for white space around it. The new text is taken as it is.
+fn apply_loosely(view: &View, old: &str, new: &str, mode: EditMode) -> Option<Edited> {
+    if mode != EditMode::Unique || already_there(&view.text, new).is_some() {
+        return None;
+    }
+    let piece = loose::but_for_surrounding_space(&view.text, old, new)?;
+    let first_line = line_of(&view.text, piece.start);
+    Some(Edited {
+        content: view.spliced(&[(piece, new.to_owned())]),
+        places: 1,
+        first_line,
+        doubt: Some(
+            "old_text was found only without the white space around it; see that the result is right.".to_owned(),
+        ),
     })
 }
 
@@ -202,12 +219,16 @@ fn stands_already(text: &str, at: usize, old: &str, new: &str) -> bool {
         .any(|(before, _)| at >= before && text.as_bytes()[at - before..].starts_with(new.as_bytes()))
 }
 
+/// The line where the new text stands, if it is long enough to tell.
+fn already_there(text: &str, new: &str) -> Option<usize> {
+    let telling = new.trim().len() >= MIN_TELLING_BYTES;
+    telling.then(|| text.find(new)).flatten().map(|at| line_of(text, at))
+}
+
 /// Why the old text is not there, as helpfully as can be said.
 fn explain(text: &str, old: &str, new: &str) -> EditProblem {
-    if new.trim().len() >= MIN_TELLING_BYTES
-        && let Some(at) = text.find(new)
-    {
-        return EditProblem::AlreadyDone(line_of(text, at));
+    if let Some(line) = already_there(text, new) {
+        return EditProblem::AlreadyDone(line);
     }
     if let Some((line, actual)) = near::but_for_whitespace(text, old) {
         return EditProblem::Whitespace { line, actual };

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_bytes, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative, write_bytes};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::text;
 
 /// Larger files are generated, not written, and are changed by a command.
@@ -56,10 +57,17 @@ impl Tool for EditFile {
         }
     }
 
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("edit_file", arguments.clone()) {
+            Ok(wanted) => key::of_paths("edit_file", [relative(&wanted.path).as_str()]),
+            Err(_) => "edit_file".to_owned(),
+        }
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let edit: Arguments = arguments::fit("edit_file", arguments)?;
         let path = relative(&edit.path);
-        let file = read_bytes(context, &path, MAX_FILE_BYTES).await?;
+        let file = read_existing(context, &path, MAX_FILE_BYTES).await?;
         if file.bytes > MAX_FILE_BYTES {
             return Err(ToolError::ForModel(format!(
                 "{path} is {} long; change files over {} with a command",

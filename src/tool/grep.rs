@@ -48,8 +48,10 @@ impl Tool for Grep {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "grep".to_owned(),
-            description: "Searches files for a regular expression, hidden files included; ignored files are left out."
-                .to_owned(),
+            description:
+                "Searches files for a regular expression, hidden files included; ignored files are left out. For \
+                          code by its structure use ast_grep."
+                    .to_owned(),
             parameters: arguments::schema::<Arguments>(),
         }
     }
@@ -79,7 +81,7 @@ impl Tool for Grep {
     }
 }
 
-fn render(lines: &[GrepLine], files: u64, truncated: bool) -> String {
+pub(super) fn render(lines: &[GrepLine], files: u64, truncated: bool) -> String {
     if lines.is_empty() {
         return format!("[no match in {files} files]");
     }

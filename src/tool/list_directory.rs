@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, files, relative, unexpected};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::sandbox::{Entry, EntryKind, FileReply, FileRequest};
 use crate::text;
 
@@ -42,6 +43,13 @@ impl Tool for ListDirectory {
 
     fn may_repeat(&self) -> bool {
         true
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("list_directory", arguments.clone()) {
+            Ok(wanted) => key::of_paths("list_directory", [relative(&wanted.path).as_str()]),
+            Err(_) => "list_directory".to_owned(),
+        }
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::edit::is_binary;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_bytes, relative};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::text;
 
 /// Most lines of one call.
@@ -56,10 +57,17 @@ impl Tool for ReadFile {
         true
     }
 
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("read_file", arguments.clone()) {
+            Ok(wanted) => key::of_paths("read_file", [relative(&wanted.path).as_str()]),
+            Err(_) => "read_file".to_owned(),
+        }
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("read_file", arguments)?;
         let path = relative(&wanted.path);
-        let file = read_bytes(context, &path, MAX_FILE_BYTES).await?;
+        let file = read_existing(context, &path, MAX_FILE_BYTES).await?;
         let offset = usize::try_from(wanted.offset.unwrap_or(1)).unwrap_or(usize::MAX);
         let limit = usize::try_from(wanted.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         let mut shown = show(&file.content, offset, limit).map_err(|problem| {
@@ -118,12 +126,23 @@ pub(super) fn numbered<'a>(lines: impl IntoIterator<Item = &'a str>, first: usiz
     let lines: Vec<String> = lines
         .into_iter()
         .enumerate()
-        .map(|(at, line)| {
-            let line = text::cap(line, MAX_LINE_BYTES).replace('\n', " ");
-            format!("{:>6}\t{}", first + at, text::reveal(&line))
-        })
+        .map(|(at, line)| format!("{:>6}\t{}", first + at, cut(&text::reveal(line), first + at)))
         .collect();
     lines.join("\n")
+}
+
+/// A line with at most so many bytes, and how to see the rest of it.
+fn cut(line: &str, number: usize) -> String {
+    if line.len() <= MAX_LINE_BYTES {
+        return line.to_owned();
+    }
+    let end = line.floor_char_boundary(MAX_LINE_BYTES);
+    let rest = line.len() - end;
+    format!(
+        "{} [… {rest} more bytes; `sed -n {number}p FILE | cut -c{end}-{}` shows some]",
+        &line[..end],
+        end * 2
+    )
 }
 
 #[cfg(test)]
@@ -184,7 +203,7 @@ mod tests {
         let minified = "z".repeat(3_000_000);
         let shown = show(minified.as_bytes(), 1, 10).unwrap();
         assert!(
-            shown.len() < 3_000 && shown.contains("more bytes are not shown"),
+            shown.len() < 3_000 && shown.contains("more bytes; `sed -n 1p"),
             "{}",
             shown.len()
         );

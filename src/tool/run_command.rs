@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, relative};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::sandbox::{Exec, ExecOutput, Exit};
 use crate::text;
 
@@ -50,6 +51,13 @@ impl Tool for RunCommand {
         }
     }
 
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("run_command", arguments.clone()) {
+            Ok(wanted) => key::of_command("run_command", &wanted.command.replace("\r\n", "\n")),
+            Err(_) => "run_command".to_owned(),
+        }
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("run_command", arguments)?;
         let line = wanted.command.replace("\r\n", "\n");
@@ -78,13 +86,26 @@ fn render(output: &ExecOutput) -> String {
         Exit::Cancelled => "killed: the run was stopped".to_owned(),
     };
     let took = text::duration_in_words(output.took);
+    let cut = if output.output_bytes > MAX_OUTPUT_BYTES as u64 {
+        cut_note(output.output_bytes)
+    } else {
+        String::new()
+    };
     let shown = text::cap_middle(&text::reveal(&output.output), MAX_OUTPUT_BYTES);
     // Blank lines at the ends go, the indentation of the first line stays.
     let shown = match shown.trim_end().trim_start_matches('\n') {
         "" => "[no output]",
         shown => shown,
     };
-    format!("[{how}, {took}]\n{shown}")
+    format!("[{how}, {took}{cut}]\n{shown}")
+}
+
+/// How to see what is left out of an output.
+pub(super) fn cut_note(bytes: u64) -> String {
+    format!(
+        "; {} of output, the middle is left out: add `> /tmp/out.txt 2>&1` and look with grep or `sed -n`",
+        text::bytes_in_words(bytes)
+    )
 }
 
 #[cfg(test)]
@@ -128,5 +149,9 @@ mod tests {
         };
         let shown = render(&output);
         assert!(shown.len() < MAX_OUTPUT_BYTES + 200 && shown.contains("HEAD") && shown.ends_with("TAIL"));
+        assert!(
+            shown.contains("39.1 MiB of output") && shown.contains("/tmp/out.txt"),
+            "{shown}"
+        );
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, read_bytes, relative, write_bytes};
 use crate::model::ToolSpec;
+use crate::permission::key;
 use crate::text;
 
 /// As much of an old file is looked at to learn its line ends.
@@ -41,6 +42,13 @@ impl Tool for WriteFile {
         true
     }
 
+    fn permission_key(&self, arguments: &Value) -> String {
+        match arguments::fit::<Arguments>("write_file", arguments.clone()) {
+            Ok(wanted) => key::of_paths("write_file", [relative(&wanted.path).as_str()]),
+            Err(_) => "write_file".to_owned(),
+        }
+    }
+
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let file: Arguments = arguments::fit("write_file", arguments)?;
         let path = relative(&file.path);
@@ -56,12 +64,21 @@ impl Tool for WriteFile {
             Written::Created => "Created",
             Written::Replaced => "Replaced",
         };
+        let doubt = if escaped_once_too_often(&content) { DOUBT } else { "" };
         Ok(ToolOutput::Text(format!(
-            "{verb} {path}: {} lines, {}.",
+            "{verb} {path}: {} lines, {}.{doubt}",
             content.lines().count(),
             text::bytes_in_words(content.len() as u64)
         )))
     }
+}
+
+/// Said of a file that is one long line of spelt-out line ends.
+const DOUBT: &str = "\nCareful: the file is a single line in which line ends are spelt `\\n`. If real line ends were \
+                     meant, write it again with them.";
+
+fn escaped_once_too_often(content: &str) -> bool {
+    !content.trim_end().contains('\n') && content.matches("\\n").take(2).count() == 2
 }
 
 /// The content with CRLF where the old file had it almost everywhere and the new has it nowhere.
@@ -78,6 +95,13 @@ fn in_line_ends_of(before: &[u8], content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn e20_a_file_of_spelt_out_line_ends_is_doubted() {
+        assert!(escaped_once_too_often("a = 1\\nb = 2\\n"));
+        assert!(!escaped_once_too_often("print('a\\nb\\n')\nx = 1\n"));
+        assert!(!escaped_once_too_often("x = 1\n"));
+    }
 
     #[test]
     fn e25_line_ends_of_an_old_file_stay() {

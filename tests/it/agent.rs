@@ -3,13 +3,15 @@
 mod compaction;
 mod cut;
 mod limits;
+mod permission;
 mod protocol;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{Brief, Budget, Checkpoint, People, Solution, SolveError, Stop, Task, Unattended, solve};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::conversation::MAIN;
@@ -42,6 +44,9 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
+    permission: Policy,
+    people: Arc<dyn People>,
 }
 
 impl Bench {
@@ -77,6 +82,9 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             resume: None,
+            tools: Toolbox::standard(),
+            permission: Policy::default(),
+            people: Arc::new(Unattended),
         }
     }
 
@@ -126,11 +134,11 @@ impl Bench {
             brief: &brief,
             sandbox: &self.sandbox,
             model,
-            tools: &Toolbox::standard(),
+            tools: &self.tools,
             recorder: &self.recorder,
             budget: self.budget,
-            permission: &Policy::default(),
-            people: &Unattended,
+            permission: &self.permission,
+            people: self.people.as_ref(),
             live: Live::default(),
             cancel: &self.cancel,
             resume: self.resume.clone(),
@@ -219,7 +227,10 @@ async fn a_change_is_made_checked_and_finished() {
     assert!((costs.sum::<f64>() - 5.0 * 0.0003).abs() < 1e-9);
     let first = &server.requests()[0];
     assert!(first.last().contains("⟦hidden html⟧") && first.last().contains("`sh test.sh`"));
-    assert_eq!(first.body["tools"].as_array().map(Vec::len), Some(9));
+    assert_eq!(
+        first.body["tools"].as_array().map(Vec::len),
+        Some(Toolbox::standard().specs().len())
+    );
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use crate::secret::Redactor;
 use crate::store::Store;
 
 mod asking;
+mod web;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 nothing to mend · 1 something does not work · 78 wrong configuration")]
@@ -79,13 +80,14 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     if args.model {
         return asking::run(&config, args.max_context_tokens, args.json).await;
     }
-    let findings = vec![
+    let mut findings = vec![
         check_database(&config).await,
         check_git(),
         check_sandbox(&config).await,
         check_model(&config),
         check_github(&config).await,
     ];
+    findings.extend(web::check(&config).await);
     let all_well = findings.iter().all(|finding| finding.status != Status::Problem);
     if args.json {
         let values = super::config::rows(&config);

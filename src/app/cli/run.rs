@@ -92,6 +92,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     config.secrets().iter().for_each(|secret| redactor.add(secret));
     let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
+    let ports = ports::for_person(ports, &config, &repo.root)?;
     note!(
         "{} at {}, its last commit; what is not committed is left out",
         repo.root.display(),

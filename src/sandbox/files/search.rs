@@ -112,7 +112,7 @@ pub(super) fn grep(tree: &Tree, request: &FileRequest) -> Result<FileReply, Refu
     })
 }
 
-fn glob_matcher(pattern: &str) -> Result<GlobMatcher, Refusal> {
+pub(super) fn glob_matcher(pattern: &str) -> Result<GlobMatcher, Refusal> {
     let pattern = pattern.strip_prefix("/workspace/").unwrap_or(pattern);
     GlobBuilder::new(pattern.trim_start_matches("./"))
         .literal_separator(true)
@@ -122,17 +122,17 @@ fn glob_matcher(pattern: &str) -> Result<GlobMatcher, Refusal> {
 }
 
 /// All regular files below a folder that no ignore file excludes.
-struct Walk<'t> {
+pub(super) struct Walk<'t> {
     tree: &'t Tree,
     entries: ignore::Walk,
     until: Instant,
-    files: u64,
-    cut_short: bool,
+    pub(super) files: u64,
+    pub(super) cut_short: bool,
 }
 
 impl<'t> Walk<'t> {
     /// From the workspace's root, so that its ignore files count, but only towards `folder`.
-    fn start(tree: &'t Tree, folder: &Path) -> Self {
+    pub(super) fn start(tree: &'t Tree, folder: &Path) -> Self {
         let (root, folder) = (tree.path.clone(), folder.to_path_buf());
         Self::below(tree, &tree.path, move |entry| {
             let path = entry.path().strip_prefix(&root).unwrap_or(entry.path());
@@ -141,7 +141,7 @@ impl<'t> Walk<'t> {
     }
 
     /// From the folder itself.
-    fn of_named(tree: &'t Tree, folder: &Path) -> Self {
+    pub(super) fn of_named(tree: &'t Tree, folder: &Path) -> Self {
         Self::below(tree, &tree.path.join(folder), |_| true)
     }
 
@@ -166,7 +166,7 @@ impl<'t> Walk<'t> {
     }
 
     /// The next file and its path in the workspace.
-    fn next_file(&mut self) -> Option<(DirEntry, PathBuf)> {
+    pub(super) fn next_file(&mut self) -> Option<(DirEntry, PathBuf)> {
         loop {
             if Instant::now() >= self.until {
                 self.cut_short = true;
@@ -257,6 +257,15 @@ impl Lines {
     }
 }
 
+/// A line as it is shown: without its end, and not too long.
+pub(super) fn line_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LINE_BYTES * 4)]);
+    let text = text.trim_end_matches(['\n', '\r']);
+    let end = text.floor_char_boundary(MAX_LINE_BYTES);
+    let cut = if end < text.len() { "…" } else { "" };
+    format!("{}{cut}", &text[..end])
+}
+
 struct FileSink<'l> {
     lines: &'l mut Lines,
     path: String,
@@ -265,14 +274,7 @@ struct FileSink<'l> {
 
 impl FileSink<'_> {
     fn push(&mut self, line: Option<u64>, bytes: &[u8], matched: bool) {
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LINE_BYTES * 4)]);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let mut end = text.len().min(MAX_LINE_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let cut = if end < text.len() { "…" } else { "" };
-        let text = format!("{}{cut}", &text[..end]);
+        let text = line_text(bytes);
         self.lines.bytes += self.path.len() + text.len();
         self.lines.found.push(GrepLine {
             path: self.path.clone(),

@@ -107,7 +107,7 @@ pub(super) fn write(tree: &Tree, path: &str, content: &str, expect: Option<&str>
 }
 
 /// A path to write: existing names may be escaped, and the last part must be a plain name.
-fn write_path(tree: &Tree, path: &str) -> Result<PathBuf, Refusal> {
+pub(super) fn write_path(tree: &Tree, path: &str) -> Result<PathBuf, Refusal> {
     parse_path(path)?;
     if path.ends_with('/') {
         return Err(format!("{path} names a folder"));
@@ -129,7 +129,7 @@ fn refuse_git(path: &str, resolved: &Path) -> Result<(), Refusal> {
 }
 
 /// Opens the folder, making what is missing of it.
-fn make_folders(tree: &Tree, folder: &Path) -> Result<OwnedFd, Refusal> {
+pub(super) fn make_folders(tree: &Tree, folder: &Path) -> Result<OwnedFd, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let mut missing = Vec::new();
     let mut existing = folder;
@@ -167,7 +167,7 @@ fn make_folder(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
-fn old_file(path: &str, folder: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Refusal> {
+pub(super) fn old_file(path: &str, folder: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Refusal> {
     let found = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         Err(Errno::NOENT) => return Ok(None),
@@ -187,7 +187,13 @@ fn old_file(path: &str, folder: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, 
     }
 }
 
-fn check_unchanged(tree: &Tree, path: &str, target: &Path, exists: bool, expected: &str) -> Result<(), Refusal> {
+pub(super) fn check_unchanged(
+    tree: &Tree,
+    path: &str,
+    target: &Path,
+    exists: bool,
+    expected: &str,
+) -> Result<(), Refusal> {
     if !exists {
         return Err(format!("{path} no longer exists; look again before writing"));
     }
@@ -205,15 +211,27 @@ fn check_unchanged(tree: &Tree, path: &str, target: &Path, exists: bool, expecte
 }
 
 fn replace(folder: &OwnedFd, name: &OsStr, content: &[u8], mode: u32) -> Result<(), std::io::Error> {
-    let temporary = format!(".forgehand-{}", hex::encode(crate::secret::random_bytes::<8>()));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(folder, &temporary, flags, Mode::from_raw_mode(mode))?;
-    let written = fill(opened, content, mode)
+    let temporary = temporary_name();
+    let written = new_file(folder, OsStr::new(&temporary), content, mode)
         .and_then(|()| Ok(rustix::fs::renameat(folder.as_fd(), &temporary, folder.as_fd(), name)?));
     if written.is_err() {
         let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
     }
     written
+}
+
+/// A name beside a file that nobody else uses and no export takes along.
+pub(super) fn temporary_name() -> String {
+    format!(".forgehand-{}", hex::encode(crate::secret::random_bytes::<8>()))
+}
+
+pub(super) fn new_file(folder: &OwnedFd, name: &OsStr, content: &[u8], mode: u32) -> Result<(), std::io::Error> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fill(
+        rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode))?,
+        content,
+        mode,
+    )
 }
 
 fn fill(opened: OwnedFd, content: &[u8], mode: u32) -> Result<(), std::io::Error> {

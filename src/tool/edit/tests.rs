@@ -26,13 +26,17 @@ fn check_problem(content: &str, old: &str, new: &str, words: &[&str]) {
 }
 
 #[test]
-fn e1_surrounding_space_is_reported_and_the_new_text_kept_verbatim() {
-    check_problem(
-        "a\nhello world\nb\n",
+fn e1_surrounding_space_is_passed_over_and_the_new_text_kept_verbatim() {
+    check(
+        b"a\nhello world\nb\n",
         " hello world",
         "HELLO WORLD  ",
-        &["line 2", "white space", "hello world"],
+        b"a\nHELLO WORLD  \nb\n",
     );
+    let loose = edit(b"a\nhello world\nb\n", " hello world", "HELLO").unwrap();
+    assert!(loose.doubt.is_some_and(|doubt| doubt.contains("white space")));
+    // an indentation that the new text would change is somebody's mistake
+    check_problem("\tf()\n", "    f()", "    g()", &["line 1", "white space", "\tf()"]);
     check(
         b"a\nhello world\nb\n",
         "hello world",

@@ -1,10 +1,12 @@
 //! A file's bytes as text with plain line feeds, and the way back, so that bytes outside an edit
 //! stay as they are: line ends, encoding, byte order mark. Never decides what is edited.
 
+use std::ops::Range;
+
 /// A file seen as text.
-pub(super) struct View {
+pub(in crate::tool) struct View {
     /// The text with every CRLF as a line feed.
-    pub(super) text: String,
+    pub(in crate::tool) text: String,
     /// Offsets in `text` of line feeds that had a carriage return before them, ascending.
     with_cr: Vec<usize>,
     mostly_crlf: bool,
@@ -26,7 +28,7 @@ pub(in crate::tool) fn is_binary(content: &[u8]) -> bool {
 }
 
 impl View {
-    pub(super) fn of(content: &[u8]) -> Self {
+    pub(in crate::tool) fn of(content: &[u8]) -> Self {
         let (original, encoding) = match std::str::from_utf8(content) {
             Ok(text) => (text.to_owned(), Encoding::Utf8),
             Err(_) => (content.iter().map(|byte| char::from(*byte)).collect(), Encoding::Bytes),
@@ -48,7 +50,7 @@ impl View {
     }
 
     /// The first character that the file's encoding has no byte for.
-    pub(super) fn cannot_hold(&self, text: &str) -> Option<char> {
+    pub(in crate::tool) fn cannot_hold(&self, text: &str) -> Option<char> {
         match self.encoding {
             Encoding::Utf8 => None,
             // Beyond ASCII the file's real encoding would have to be known.
@@ -59,10 +61,16 @@ impl View {
     /// The bytes with `len` bytes of `text` at each of the places replaced by `new`, in the line
     /// ends that stood there, or else in those of the file.
     pub(super) fn replaced(&self, places: &[usize], len: usize, new: &str) -> Vec<u8> {
-        let mut result = String::with_capacity(self.original.len() + new.len());
+        let pieces: Vec<_> = places.iter().map(|at| (*at..at + len, new.to_owned())).collect();
+        self.spliced(&pieces)
+    }
+
+    /// The bytes with each of the ascending pieces of `text` replaced by its own new text.
+    pub(in crate::tool) fn spliced(&self, pieces: &[(Range<usize>, String)]) -> Vec<u8> {
+        let mut result = String::with_capacity(self.original.len());
         let mut done = 0;
-        for &at in places {
-            let (start, end) = (self.offset(at), self.offset(at + len));
+        for (piece, new) in pieces {
+            let (start, end) = (self.offset(piece.start), self.offset(piece.end));
             result.push_str(&self.original[done..start]);
             if self.wants_crlf(&self.original[start..end]) {
                 result.push_str(&new.replace('\n', "\r\n"));

@@ -30,7 +30,9 @@ fn notes(bench: &Bench) -> Vec<String> {
 
 #[tokio::test]
 async fn m01_wrong_arguments_of_every_kind_run_nothing_and_are_explained() {
-    let bench = Bench::with(&[]).await;
+    let mut bench = Bench::with(&[]).await;
+    // Two megabytes of arguments are dear.
+    (bench.budget.max_cost_usd, bench.budget.max_tokens) = (0.0, 100_000_000);
     let long = json!({"path": "long.txt", "content": "x".repeat(2 << 20)}).to_string();
     let wrong = [
         ("write_file", r#"{"path": "a.txt", "content": "x",}"#),
