@@ -10,6 +10,7 @@ WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY src src
 COPY migrations migrations
+COPY skills skills
 COPY benches benches
 COPY tests tests
 COPY README.md app-manifest.yml ./

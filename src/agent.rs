@@ -13,8 +13,11 @@ use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Toolbox};
 
+mod act;
 mod budget;
 mod compact;
+mod discipline;
+mod finish;
 mod frame;
 mod gate;
 mod history;
@@ -22,11 +25,15 @@ mod output_cap;
 mod people;
 mod progress;
 mod prompt;
+mod setting;
+mod subagent;
 mod summary;
 mod turn;
 mod watch;
+mod winddown;
 
 pub use people::{Answer, People, Question, Unattended};
+pub use setting::{Guidance, Setting};
 
 use budget::Meter;
 use progress::Progress;
@@ -36,7 +43,7 @@ use turn::Asked;
 pub const CONVERSATION: &str = "conversation";
 
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
     /// The repository.
     pub repo: RepoName,
@@ -57,7 +64,7 @@ pub struct Brief {
 }
 
 /// Limits of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// Most model replies.
     pub max_turns: u32,
@@ -163,6 +170,8 @@ pub struct Task<'a> {
     pub fence: &'a str,
     /// What is asked.
     pub brief: &'a Brief,
+    /// What is known of the place.
+    pub setting: &'a Setting,
     /// Where.
     pub sandbox: &'a Arc<dyn Sandbox>,
     /// By whom.

@@ -28,6 +28,8 @@ pub mod cli;
 mod instance;
 mod logging;
 mod ports;
+mod record;
+mod trust;
 
 pub use instance::Instance;
 
@@ -52,10 +54,14 @@ pub enum ServiceRole {
 pub struct Surroundings {
     /// This program, which sandboxes re-execute as their helper.
     pub program: PathBuf,
+    /// The user's own folder of settings for this program.
+    pub config_dir: Option<PathBuf>,
     /// The user's home folder, where toolchains are looked for.
     pub home: Option<PathBuf>,
     /// Where rustup keeps its toolchains, when not in the home folder.
     pub rustup_home: Option<PathBuf>,
+    /// Where programs keep what they remember of their user's work, when not in the home folder.
+    pub state_home: Option<PathBuf>,
 }
 
 /// The service with its ports open.

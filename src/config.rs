@@ -198,6 +198,20 @@ section! {
 }
 
 section! {
+    /// How the agent works.
+    pub struct AgentConfig "agent" {
+        /// Folder with skills of the administrator, each as `NAME/SKILL.md`.
+        skills_dir: Option<PathBuf> = "",
+        /// Names of skills that are switched off, whoever wrote them.
+        disabled_skills: Vec<String> = "[]",
+        /// Let the agent finish only after a `review` of its last state passed.
+        review_before_finish: bool = "false",
+        /// Turns without an edit or a run after which the agent is told to get on; it stops after twice as many.
+        max_explore_turns: u32 = "15",
+    }
+}
+
+section! {
     /// Limits of one run. A repository's own file can lower them.
     pub struct BudgetConfig "budget" {
         /// Most model replies.
@@ -338,6 +352,8 @@ pub struct Config {
     pub permission: PermissionConfig,
     /// `[web]`
     pub web: WebConfig,
+    /// `[agent]`
+    pub agent: AgentConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// `[queue]`
@@ -358,6 +374,7 @@ pub fn sections() -> Vec<SectionInfo> {
         SandboxConfig::info(),
         PermissionConfig::info(),
         WebConfig::info(),
+        AgentConfig::info(),
         BudgetConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
@@ -375,6 +392,7 @@ impl Config {
             self.sandbox.shown(),
             self.permission.shown(),
             self.web.shown(),
+            self.agent.shown(),
             self.budget.shown(),
             self.queue.shown(),
             self.log.shown(),
@@ -502,6 +520,9 @@ impl Config {
         }
         if let Err(found) = crate::permission::check(&self.permission) {
             problems.extend(found);
+        }
+        if self.agent.max_explore_turns == 0 {
+            problems.push("agent.max_explore_turns: at least 1".to_owned());
         }
         if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
             problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());

@@ -12,6 +12,10 @@ use sha2::{Digest as _, Sha256};
 use crate::event::Usage;
 use crate::model::{FinishReason, Message, Role, ToolSpec};
 
+mod compare;
+
+pub use compare::{Comparison, Differing, compare, current};
+
 /// One entry. Positions count all entries of one agent's log, from 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -37,6 +41,11 @@ pub enum Entry {
         request_sha256: String,
         /// How long it took, in milliseconds.
         took_ms: u64,
+    },
+    /// The model refused the conversation as too long.
+    Refused {
+        /// Its words.
+        why: String,
     },
     /// Bulky outputs and reasoning before a position are not shown any more.
     Shed {
@@ -107,7 +116,7 @@ impl Entry {
     pub fn message(&self) -> Option<&Arc<Message>> {
         match self {
             Self::Said { message } | Self::Replied { message, .. } => Some(message),
-            Self::Shed { .. } | Self::Summarised { .. } | Self::Restarted => None,
+            Self::Refused { .. } | Self::Shed { .. } | Self::Summarised { .. } | Self::Restarted => None,
         }
     }
 }
@@ -232,6 +241,7 @@ mod tests {
         for old in [
             r#"{"entry":"said","message":{"role":"user","content":"hi"}}"#,
             r#"{"entry":"replied","message":{"role":"assistant","content":"","reasoning":"hm","tool_calls":[{"id":"a","name":"glob","arguments":"{}"}]},"finish":"tool_calls","usage":{"input_tokens":1,"output_tokens":2},"cost_usd":null,"model":"m","request_sha256":"00","took_ms":3}"#,
+            r#"{"entry":"refused","why":"too long"}"#,
             r#"{"entry":"shed","before":4}"#,
             r#"{"entry":"summarised","from":2,"to":8,"summary":"s"}"#,
             r#"{"entry":"restarted"}"#,

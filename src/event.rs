@@ -211,6 +211,9 @@ pub enum RunEvent {
         /// Which model; with a fallback, not always the same.
         #[serde(default)]
         model: String,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// What it said.
         text: String,
         /// What it thought, where the server shows it.
@@ -225,6 +228,16 @@ pub enum RunEvent {
         cost_usd: Option<f64>,
         /// How long it took, in milliseconds.
         took_ms: u64,
+    },
+    /// A tool call began.
+    ToolStarted {
+        /// Turn, from 1.
+        turn: u32,
+        /// The tool.
+        tool: String,
+        /// Its arguments as JSON text, capped.
+        #[serde(default)]
+        arguments: String,
     },
     /// A call of the model gave no reply, and what came of it may have to be paid for.
     ModelFailed {
@@ -242,6 +255,9 @@ pub enum RunEvent {
     ToolCalled {
         /// Turn, from 1.
         turn: u32,
+        /// The child that this is of, within the turn; empty for the agent itself.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        agent: String,
         /// The tool.
         tool: String,
         /// Its arguments as JSON text, capped.

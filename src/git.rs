@@ -25,8 +25,10 @@ mod policy;
 mod push;
 mod remote;
 mod run;
+mod uncommitted;
 
 pub use local::LocalRepo;
+pub use uncommitted::Uncommitted;
 
 /// Why git did not do it, named by what the caller can do.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +157,11 @@ impl Git {
     /// The checkout that a folder of this machine lies in.
     pub async fn open_local(&self, folder: &Path) -> Result<LocalRepo, GitError> {
         local::open(self, folder).await
+    }
+
+    /// How many files of a checkout differ from its last commit.
+    pub async fn uncommitted(&self, repo: &LocalRepo) -> Result<Uncommitted, GitError> {
+        uncommitted::count(self, repo).await
     }
 
     /// Puts a commit of an import on a new branch of a checkout and returns the branch's name.

@@ -64,6 +64,7 @@ pub mod job;
 pub mod permission;
 pub mod question;
 pub mod repo_config;
+pub mod skill;
 // ports
 pub mod git;
 pub mod github;

@@ -27,6 +27,7 @@ pub mod probe;
 mod profile;
 mod quirks;
 mod reading;
+mod replay;
 mod screen;
 mod sse;
 mod stub;
@@ -34,6 +35,7 @@ mod text_calls;
 mod text_mode;
 mod wire;
 
+pub use replay::{Replay, ReplayedAgent};
 pub use stub::{Case, Script, ScriptedCall, ScriptedTurn, When, builtin};
 
 /// Who speaks.

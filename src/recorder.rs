@@ -36,6 +36,29 @@ pub struct Latest<'a> {
     pub body: Vec<u8>,
 }
 
+/// What goes to a tape.
+pub enum Taped<'a> {
+    /// The latest value of a kind of checkpoint.
+    Latest {
+        /// Its kind.
+        kind: &'a str,
+        /// Its value.
+        body: &'a [u8],
+    },
+    /// An entry of an agent's conversation.
+    Entry {
+        /// The agent.
+        agent: &'a str,
+        /// Position in its log, from 0.
+        seq: u64,
+        /// The entry.
+        entry: &'a Entry,
+    },
+}
+
+/// Where a run without a service is recorded as it goes; must be quick.
+pub type Tape = Arc<dyn Fn(Taped<'_>) + Send + Sync>;
+
 /// Called with each event after it is written; must not block.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -46,6 +69,7 @@ pub struct Recorder {
     clock: Clock,
     redactor: Redactor,
     listener: Option<Listener>,
+    tape: Option<Tape>,
 }
 
 #[derive(Clone)]
@@ -74,6 +98,7 @@ impl Recorder {
             clock,
             redactor,
             listener: None,
+            tape: None,
         }
     }
 
@@ -88,12 +113,19 @@ impl Recorder {
             clock,
             redactor,
             listener: None,
+            tape: None,
         }
     }
 
     /// The same recorder with a listener.
     pub fn with_listener(mut self, listener: Listener) -> Self {
         self.listener = Some(listener);
+        self
+    }
+
+    /// The same recorder with a tape.
+    pub fn with_tape(mut self, tape: Tape) -> Self {
+        self.tape = Some(tape);
         self
     }
 
@@ -139,8 +171,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Stores the latest checkpoint of a kind. Without a service there is nothing to resume, and
-    /// nothing is stored.
+    /// Stores the latest checkpoint of a kind. Without a service there is nothing to resume, and it
+    /// only goes to the tape.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -151,7 +183,12 @@ impl Recorder {
                 tx.save_checkpoint(lease, kind, seq, body).await?;
                 tx.commit().await
             }
-            Sink::Memory { .. } => Ok(()),
+            Sink::Memory { .. } => {
+                if let Some(tape) = &self.tape {
+                    tape(Taped::Latest { kind, body });
+                }
+                Ok(())
+            }
         }
     }
 
@@ -190,6 +227,11 @@ impl Recorder {
                         log.len()
                     )));
                 }
+                if let Some(tape) = &self.tape {
+                    for (seq, entry) in (first..).zip(&entries) {
+                        tape(Taped::Entry { agent, seq, entry });
+                    }
+                }
                 log.extend(entries);
                 Ok(())
             }
@@ -226,6 +268,14 @@ impl Recorder {
             Sink::Store { .. } => Vec::new(),
             Sink::Memory { kept, .. } => lock(kept).events.clone(),
         }
+    }
+
+    /// The value without secrets and with every text capped, for what is stored beside events.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when it cannot be written as JSON and read again.
+    pub fn cleaned<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<T, StoreError> {
+        self.clean(value, MAX_SAID_BYTES)
     }
 
     /// Redacts and caps every text field.

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, Brief, Checkpoint, People, Solution, SolveError, Stop};
+use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution, SolveError, Stop};
 use crate::clock::Clock;
-use crate::config::{BudgetConfig, SandboxConfig};
+use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::conversation::MAIN;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
@@ -24,14 +24,20 @@ use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::sandbox::{self, Sandbox};
 use crate::secret::Redactor;
+use crate::skill::Shelf;
 use crate::store::StoreError;
 use crate::tool::{Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
+mod environment;
 mod gather;
+mod guidance;
+mod record;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
+pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
+pub use record::{RECORD, RECORD_END, Record, RecordEnd};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -51,6 +57,10 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// `[agent]`
+    pub agent: AgentConfig,
+    /// Skills of this program and of the administrator.
+    pub skills: Shelf,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// What tool calls may do without asking.
@@ -72,8 +82,8 @@ pub struct Ports {
 pub struct Work {
     /// What the agent is asked.
     pub brief: Brief,
-    /// Random for each run: what delimits text of strangers.
-    pub fence: String,
+    /// What the repository, if it is trusted, and the administrator say to the agent besides.
+    pub guidance: Guidance,
     /// Bare repository that holds the base.
     pub mirror: PathBuf,
     /// Where the mirror gets missing objects from.
@@ -106,6 +116,8 @@ pub struct Earlier {
     pub conversation: Option<Checkpoint>,
     /// Results of the checks on the base.
     pub base_checks: Vec<CheckRun>,
+    /// The record that it goes on from, or that is replayed: the agent is asked what stands there.
+    pub record: Option<Record>,
 }
 
 /// A change that passed the rules for trees.
@@ -168,6 +180,12 @@ pub async fn work(
     result
 }
 
+/// Where the agent of an earlier attempt was.
+struct Before {
+    conversation: Option<Checkpoint>,
+    solution: Option<Solution>,
+}
+
 /// One run's tools and place, shared by its stages.
 struct Desk<'a> {
     ports: &'a Ports,
@@ -182,6 +200,9 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
+        for text in std::mem::take(&mut work.guidance.notes) {
+            self.recorder.record(RunEvent::Noted { text }).await?;
+        }
         let mut verdict = Verdict::new(work.brief.checks.clone());
         let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let known = work
@@ -198,8 +219,26 @@ impl Desk<'_> {
             work.brief.notes.extend(notes);
         }
         work.brief.notes.extend(verdict.base_in_words());
-        self.solve_and_check(&work, earlier.conversation, earlier.solution, verdict)
-            .await
+        let budget = budget(&self.ports.budget, &work.repo_config);
+        let record = match earlier.record {
+            Some(record) => record,
+            None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
+        };
+        if earlier.solution.is_none() {
+            // The head is text of strangers, too, and is read by people.
+            self.keep(RECORD, &self.recorder.cleaned(&record)?).await?;
+        }
+        let before = Before {
+            conversation: earlier.conversation,
+            solution: earlier.solution,
+        };
+        let finished = self.solve_and_check(&work, &record, before, verdict).await?;
+        let end = RecordEnd {
+            tree: finished.change.as_ref().map(|change| change.import.tree.clone()),
+            stop: finished.stop.clone(),
+        };
+        self.keep(RECORD_END, &self.recorder.cleaned(&end)?).await?;
+        Ok(finished)
     }
 
     /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
@@ -218,15 +257,16 @@ impl Desk<'_> {
     async fn solve_and_check(
         &self,
         work: &Work,
-        mut resume: Option<Checkpoint>,
-        mut solved: Option<Solution>,
+        record: &Record,
+        before: Before,
         mut verdict: Verdict,
     ) -> Result<Finished, JobError> {
+        let (mut resume, mut solved) = (before.conversation, before.solution);
         let mut repairs = 0;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(work, resume.take())).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(record, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
             verdict.head.clear(); // what an earlier change of this run came to
@@ -267,16 +307,18 @@ impl Desk<'_> {
 
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
-    async fn solve(&self, work: &Work, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+    async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
+        let tools = self.tools(&record.setting);
         let task = agent::Task {
             name: MAIN,
-            fence: &work.fence,
-            brief: &work.brief,
+            fence: &record.fence,
+            brief: &record.brief,
+            setting: &record.setting,
             sandbox: self.sandbox,
             model: self.ports.model.as_ref(),
-            tools: &self.tools(),
+            tools: &tools,
             recorder: self.recorder,
-            budget: budget(&self.ports.budget, &work.repo_config),
+            budget: record.budget,
             permission: &self.permission,
             people: self.ports.people.as_ref(),
             live: self.ports.live.clone(),
@@ -291,9 +333,26 @@ impl Desk<'_> {
     }
 
     /// What the agent works with.
-    fn tools(&self) -> Toolbox {
+    fn tools(&self, setting: &Setting) -> Toolbox {
+        let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
+            .with_children()
+            .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
-        of_the_web.fold(Toolbox::standard(), Toolbox::with)
+        of_the_web.fold(of_the_sandbox, Toolbox::with)
+    }
+
+    /// What the agent finds beside its brief.
+    async fn setting(&self, work: &Work, verdict: &Verdict) -> Setting {
+        let config = &self.ports.agent;
+        let failed = verdict.base.iter().filter(|check| !check.passed());
+        Setting {
+            environment: environment::look(self.sandbox, self.cancel).await,
+            network: false,
+            failing_checks: failed.map(|check| check.command.clone()).collect(),
+            guidance: work.guidance.clone(),
+            review_before_finish: config.review_before_finish,
+            max_explore_turns: config.max_explore_turns,
+        }
     }
 
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {

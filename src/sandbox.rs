@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{SandboxBackend, SandboxConfig};
 
+mod background;
 mod confine;
 mod export;
 mod files;
@@ -26,6 +27,7 @@ mod process;
 mod raw;
 mod remedy;
 mod root;
+mod snapshot;
 mod spec;
 mod supervise;
 mod watch;
@@ -107,6 +109,39 @@ impl ExecOutput {
             _ => None,
         }
     }
+}
+
+/// What starting a command in the background came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    /// It runs under this number.
+    Running(u32),
+    /// As many run as may: their numbers and lines.
+    TooMany(Vec<(u32, String)>),
+}
+
+/// Which part of the output of a command in the background is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What came since it was last asked for.
+    New,
+    /// Everything that is kept.
+    All,
+}
+
+/// How a command in the background stands.
+#[derive(Debug, Clone)]
+pub struct BackgroundOutput {
+    /// Its shell line.
+    pub line: String,
+    /// How it ended; `None`: it runs.
+    pub exit: Option<Exit>,
+    /// Output as plain text, head and tail.
+    pub output: String,
+    /// Bytes of output in all, kept or not.
+    pub output_bytes: u64,
+    /// How long it has run.
+    pub took: Duration,
 }
 
 /// A file operation inside the sandbox. Paths are relative to the workspace; what leaves it is
@@ -367,6 +402,30 @@ pub enum SandboxError {
     Cancelled,
 }
 
+/// What is done with the state of a workspace. Untracked files belong to it, ignored ones do not,
+/// and the workspace's own `.git` is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotRequest {
+    /// Prints what changed: a summary by file, an empty line, the changes.
+    Diff {
+        /// Since this kept state; `None`: since the base commit.
+        since: Option<u32>,
+        /// Only this file or folder; empty for all.
+        path: String,
+    },
+    /// Keeps it under the next number, printed as `forgehand: kept N`.
+    Keep {
+        /// What it is called, one line.
+        name: String,
+    },
+    /// Brings back a kept state, or the base commit as 0. What was there is kept before and its
+    /// number printed.
+    Restore {
+        /// Which.
+        number: u32,
+    },
+}
+
 /// What isolation a sandbox has, shown in `doctor` and stored in the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SandboxDescription {
@@ -413,8 +472,28 @@ pub trait Sandbox: Send + Sync {
     /// Runs one command to its end. Nothing it started is alive afterwards.
     async fn exec(&self, exec: &Exec, cancel: &CancellationToken) -> Result<ExecOutput, SandboxError>;
 
+    /// Starts a command that goes on while others run, behind walls of its own: neither its network
+    /// nor its processes are seen by other commands. It ends when `cancel` says so, when the sandbox
+    /// is closed, or when it has run for hours.
+    async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError>;
+
+    /// The commands in the background that run: number and line.
+    fn running(&self) -> Vec<(u32, String)>;
+
+    /// What such a command wrote, once it ended or `wait` is over. `None`: there is no such command.
+    async fn output(&self, id: u32, part: Part, wait: Duration, cancel: &CancellationToken)
+    -> Option<BackgroundOutput>;
+
+    /// Ends such a command and everything it started. `None`: there is no such command.
+    async fn stop(&self, id: u32) -> Option<BackgroundOutput>;
+
     /// Does one file operation.
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError>;
+
+    /// Looks at the workspace's state, keeps it or brings one back. Exit code 3: no such state was
+    /// kept; 4: there is no base commit.
+    async fn snapshot(&self, request: &SnapshotRequest, cancel: &CancellationToken)
+    -> Result<ExecOutput, SandboxError>;
 
     /// Writes the workspace's state as a git bundle and returns its path on this machine: one
     /// commit on top of `base`, made inside the sandbox with a git folder of its own, so that

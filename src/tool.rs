@@ -9,31 +9,51 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{ToolCall, ToolSpec};
+use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
+mod agent;
 mod alias;
 mod apply_patch;
 mod arguments;
 mod ast_grep;
+mod background;
+mod commit;
+mod diff;
 mod edit;
 mod edit_file;
 mod finish;
 mod glob;
 mod grep;
+mod key;
 mod list_directory;
 mod patch;
 mod plan;
 mod read_file;
+mod review;
 mod run_command;
+mod run_tests;
 mod search_code;
+mod skill;
 mod web;
 mod write_file;
 
+pub use review::{Finding, Review, Verdict};
 pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+
+/// Tools that change nothing, which is all a child gets.
+const READ_ONLY: [&str; 7] = [
+    "list_directory",
+    "read_file",
+    "glob",
+    "grep",
+    "ast_grep",
+    "search_code",
+    "diff",
+];
 
 /// What a tool needs to work.
 pub struct ToolContext<'a> {
@@ -52,8 +72,36 @@ pub enum ToolOutput {
     Plan(Vec<crate::event::PlanStep>, String),
     /// A person has to be asked.
     Ask(crate::question::Question),
+    /// A child has to do something.
+    Delegate(Errand),
+    /// A child is done.
+    Conclude(Conclusion),
     /// The agent is done.
     Finish(Finish),
+}
+
+/// What a child is to do. It can read, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// Answer a question about the repository.
+    Answer {
+        /// The question.
+        question: String,
+    },
+    /// Review the change.
+    Review {
+        /// What to look at closely.
+        focus: String,
+    },
+}
+
+/// What a child comes back with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Conclusion {
+    /// An answer.
+    Answer(String),
+    /// A review.
+    Review(Review),
 }
 
 /// How the agent says it ended.
@@ -121,24 +169,77 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
+    /// All tools of this program that need nothing but a sandbox; `edit_file` is the one to change
+    /// files with.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 12] = [
-            Box::new(list_directory::ListDirectory),
-            Box::new(read_file::ReadFile),
+        Self::preferring(EditFormat::Replace)
+    }
+
+    /// As [`Self::standard`], with the way of changing files first that suits the model.
+    pub fn for_model(profile: &Profile) -> Self {
+        Self::preferring(profile.edit_format)
+    }
+
+    fn preferring(format: EditFormat) -> Self {
+        let (edit, patch): (Box<dyn Tool>, Box<dyn Tool>) =
+            (Box::new(edit_file::EditFile), Box::new(apply_patch::ApplyPatch));
+        let [first, second] = match format {
+            EditFormat::Replace => [edit, patch],
+            EditFormat::Patch => [patch, edit],
+        };
+        let preferred = first.spec().name;
+        let before: [Box<dyn Tool>; 2] = [Box::new(list_directory::ListDirectory), Box::new(read_file::ReadFile)];
+        let after: [Box<dyn Tool>; 14] = [
             Box::new(write_file::WriteFile),
-            Box::new(edit_file::EditFile),
-            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
             Box::new(ast_grep::AstGrep),
             Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
+            Box::new(run_tests::RunTests),
+            Box::new(background::StartCommand),
+            Box::new(background::CommandOutput),
+            Box::new(background::StopCommand),
+            Box::new(diff::Diff),
+            Box::new(commit::Commit),
             Box::new(plan::Plan),
-            Box::new(finish::FinishTool),
+            Box::new(finish::FinishTool::default()),
         ];
+        let tools = before.into_iter().chain([first, second]).chain(after);
+        let told = |tool: Box<dyn Tool>| {
+            let mut spec = tool.spec();
+            if ["edit_file", "apply_patch"].contains(&spec.name.as_str()) && spec.name != preferred {
+                spec.description = format!("Second choice; {preferred} suits you better. {}", spec.description);
+            }
+            (spec, tool)
+        };
         Self {
-            tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+            tools: tools.map(told).collect(),
+        }
+    }
+
+    /// What a child may do on an errand: look, and give its conclusion.
+    pub fn for_errand(errand: &Errand) -> Self {
+        let mut tools = Self::standard();
+        tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.with(match errand {
+            Errand::Answer { .. } => Box::new(agent::Conclude),
+            Errand::Review { .. } => Box::new(review::ConcludeReview),
+        })
+    }
+
+    /// The same tools and those that send a child on an errand.
+    #[must_use]
+    pub fn with_children(self) -> Self {
+        self.with(Box::new(agent::AskChild)).with(Box::new(review::AskReview))
+    }
+
+    /// The same tools and the one that shows skills, if there are any.
+    #[must_use]
+    pub fn with_skills(self, shelf: &crate::skill::Shelf) -> Self {
+        match shelf.offered().next() {
+            Some(_) => self.with(Box::new(skill::ShowSkill(shelf.clone()))),
+            None => self,
         }
     }
 
@@ -147,6 +248,14 @@ impl Toolbox {
     pub fn with(mut self, tool: Box<dyn Tool>) -> Self {
         self.tools.push((tool.spec(), tool));
         self
+    }
+
+    /// A call by the tool's own name, with arguments as that tool takes them.
+    pub fn resolved(&self, call: &ToolCall) -> (String, Value) {
+        match arguments::parse_json(&call.arguments) {
+            Ok(arguments) => alias::resolve(&call.name, arguments),
+            Err(_) => (call.name.clone(), Value::String(call.arguments.clone())),
+        }
     }
 
     /// What the rules of permission know a call by; its bare name if there is no such tool.
@@ -215,6 +324,12 @@ impl Toolbox {
             names.join(", ")
         )
     }
+}
+
+/// The tool and the arguments that a call means, for people who read of it: models call tools by
+/// names of other agents, too.
+pub fn known_as(name: &str, arguments: Value) -> (String, Value) {
+    alias::resolve(name, arguments)
 }
 
 /// A path as the sandbox wants it: relative to the workspace, however the model wrote it. What
@@ -343,6 +458,20 @@ mod tests {
     }
 
     #[test]
+    fn the_way_of_editing_that_suits_a_model_comes_first() {
+        let names = |tools: &Toolbox| -> Vec<String> { tools.specs().iter().map(|spec| spec.name.clone()).collect() };
+        let (replace, patch) = (Toolbox::standard(), Toolbox::preferring(EditFormat::Patch));
+        assert_eq!(names(&replace)[2..4], ["edit_file", "apply_patch"]);
+        assert_eq!(names(&patch)[2..4], ["apply_patch", "edit_file"]);
+        assert!(patch.specs()[3].description.starts_with("Second choice; apply_patch"));
+        assert!(patch.specs()[2].description.starts_with("Changes"));
+        let mut sorted = (names(&replace), names(&patch));
+        sorted.0.sort();
+        sorted.1.sort();
+        assert_eq!(sorted.0, sorted.1);
+    }
+
+    #[test]
     fn rules_of_permission_can_name_every_tool() {
         for spec in Toolbox::standard().specs() {
             assert!(
@@ -385,8 +514,21 @@ mod tests {
         );
         check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
         check_key("list_directory", "{}", "list_directory:.");
+        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
+        check_key(
+            "apply_patch",
+            &format!(r#"{{"patch": "{patch}"}}"#),
+            "apply_patch:a\nb\nc",
+        );
         check_key("run_command", r#"{"comm": "x"}"#, "run_command");
         check_key("run_command", "{", "run_command");
+        check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");
+        check_key(
+            "patch",
+            r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
+            "apply_patch:a\nb",
+        );
+        check_key("apply_patch", r#"{"patch": "x"}"#, "apply_patch");
         check_key("nonsense", "{}", "nonsense");
     }
 

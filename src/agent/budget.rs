@@ -80,6 +80,16 @@ impl Meter {
         self.budget.max_turns.saturating_sub(self.turns)
     }
 
+    /// What is left of every limit.
+    pub(super) fn left(&self) -> Left {
+        Left {
+            turns: self.turns_left(),
+            tokens: self.budget.max_tokens.saturating_sub(self.tokens),
+            cost_usd: (self.budget.max_cost_usd > 0.0).then(|| (self.budget.max_cost_usd - self.cost_usd).max(0.0)),
+            time: self.time_left(),
+        }
+    }
+
     /// The limit that is reached, in words.
     pub(super) fn exhausted(&self) -> Option<String> {
         let reached = self.shares().into_iter().find(|limit| limit.share >= 1.0);
@@ -135,6 +145,19 @@ impl Meter {
         }
         limits
     }
+}
+
+/// What is left of the limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Left {
+    /// Replies.
+    pub(super) turns: u32,
+    /// Tokens.
+    pub(super) tokens: u64,
+    /// US dollars, where there is a limit.
+    pub(super) cost_usd: Option<f64>,
+    /// Time.
+    pub(super) time: Duration,
 }
 
 struct Limit {

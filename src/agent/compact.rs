@@ -40,6 +40,9 @@ const KEPT_TURNS: usize = 2;
 /// Spans with fewer tokens are not worth a summary.
 const MIN_SPAN_TOKENS: u64 = 1_500;
 
+/// Most characters of a refusal's words.
+const MAX_WHY_CHARS: usize = 1_000;
+
 /// The reply takes at most this share of the window for granted.
 const OUTPUT_SHARE: u64 = 4;
 
@@ -58,9 +61,12 @@ impl Progress<'_> {
     /// could go.
     pub(super) async fn shorten_after(&mut self, why: &str) -> Result<bool, SolveError> {
         let refused = self.history.tokens();
+        let redactor = self.task.recorder.redactor();
+        let why = redactor.redact(&text::cap_chars(why, MAX_WHY_CHARS));
+        self.note(Entry::Refused { why: why.clone() });
         let profile = self.task.model.profile();
         let known = self.window.unwrap_or(profile.context_window);
-        self.window = Some(window_named(why, refused).unwrap_or(refused).min(known));
+        self.window = Some(window_named(&why, refused).unwrap_or(refused).min(known));
         let target = share(self.room(), ROOMY).min(share(refused, AFTER_REFUSAL));
         self.shorten(target, share(self.room(), FULL)).await?;
         Ok(self.history.tokens() < refused)
@@ -130,7 +136,6 @@ impl Progress<'_> {
         let words = reply
             .as_ref()
             .filter(|reply| reply.tool_calls.is_empty() && !reply.content.trim().is_empty());
-        let redactor = self.task.recorder.redactor();
         let (text, by) = match words {
             Some(reply) => {
                 let by = Summariser {
@@ -139,14 +144,15 @@ impl Progress<'_> {
                     cost_usd: reply.cost_usd,
                     took_ms: millis(asked_at),
                 };
-                (redactor.redact(&reply.content), Some(by))
+                (reply.content.clone(), Some(by))
             }
             None => (summary::digest(before.as_deref(), &span), None),
         };
+        let text = self.task.recorder.redactor().redact(&text);
         self.note(Entry::Summarised {
             from,
             to,
-            summary: summary::framed(&text, self.task.fence, &span),
+            summary: summary::capped(&text, &span),
             by,
         });
         Ok(reply)
@@ -274,7 +280,7 @@ mod tests {
     }
 
     fn history(turns: usize, bytes: usize) -> History {
-        let mut history = History::new(&[]);
+        let mut history = History::new("fence", &[]);
         history.take(&Entry::said(Message::system("s")));
         history.take(&Entry::said(Message::user("brief")));
         for _ in 0..turns {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::summary;
 use crate::conversation::{Entry, fingerprint, fingerprint_of_tools};
 use crate::event::Usage;
 use crate::model::{Message, Role, ToolCall, ToolSpec};
@@ -52,6 +53,8 @@ impl Shown {
 /// The working set and what is known of the whole log.
 #[derive(Debug)]
 pub(super) struct History {
+    /// Delimits text that is not the program's own.
+    fence: String,
     /// Entries of the log so far.
     length: u64,
     /// Replies since the conversation began, shown or not.
@@ -74,9 +77,10 @@ pub(super) struct History {
 }
 
 impl History {
-    /// An empty conversation with these tools.
-    pub(super) fn new(tools: &[ToolSpec]) -> Self {
+    /// An empty conversation with these tools, whose summaries stand in this fence.
+    pub(super) fn new(fence: &str, tools: &[ToolSpec]) -> Self {
         Self {
+            fence: fence.to_owned(),
             length: 0,
             replies: 0,
             opening: Vec::new(),
@@ -121,7 +125,7 @@ impl History {
         &self.rest
     }
 
-    /// The summary in force.
+    /// The summary in force, as it is shown.
     pub(super) fn summary(&self) -> Option<&str> {
         self.summary.as_ref().map(|shown| shown.message.content.as_str())
     }
@@ -177,6 +181,7 @@ impl History {
                 self.replies = self.replies.saturating_add(1);
                 self.take_reply(at, message);
             }
+            Entry::Refused { .. } => {}
             Entry::Shed { before } => self.shed(*before),
             Entry::Summarised { from, to, summary, .. } => self.summarise(*from, *to, summary),
             Entry::Restarted => {
@@ -296,7 +301,8 @@ impl History {
         }
         if start < end {
             self.rest.drain(start..end);
-            self.summary = Some(Shown::new(from, Arc::new(Message::user(summary))));
+            let framed = summary::framed(summary, &self.fence);
+            self.summary = Some(Shown::new(from, Arc::new(Message::user(framed))));
             self.count_again();
         }
     }

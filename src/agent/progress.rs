@@ -5,9 +5,9 @@
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Meter;
+use super::discipline::Discipline;
 use super::history::History;
 use super::output_cap::OutputCap;
-use super::watch::Watch;
 use crate::agent::{CONVERSATION, Checkpoint, Solution, SolveError, Stop, Task};
 use crate::conversation::{Entry, MAIN};
 use crate::model::{Message, Role, ToolSpec};
@@ -27,7 +27,7 @@ pub(super) struct Progress<'a> {
     /// Entries that the history has and the stored log does not have yet.
     unstored: Vec<Entry>,
     pub(super) meter: Meter,
-    pub(super) watch: Watch,
+    pub(super) discipline: Discipline<'a>,
     pub(super) output_cap: OutputCap,
     pub(super) specs: Vec<ToolSpec>,
     /// The model's real context window, where it turned out to be smaller than its profile says.
@@ -48,7 +48,7 @@ impl<'a> Progress<'a> {
             history: load(task, &specs).await?,
             unstored: Vec::new(),
             meter,
-            watch: Watch::default(),
+            discipline: Discipline::new(task),
             output_cap: OutputCap::default(),
             specs,
             window: None,
@@ -71,6 +71,8 @@ impl<'a> Progress<'a> {
         if self.history.is_empty() {
             return self.open().await;
         }
+        let said = self.history.rest().iter().map(|shown| &*shown.message);
+        self.discipline.recall(said);
         let last = self.history.rest().last().map(|shown| shown.message.role);
         if last == Some(Role::Assistant) && self.history.unanswered().is_empty() {
             self.remark("The run was interrupted here and goes on now.");
@@ -147,7 +149,7 @@ impl<'a> Progress<'a> {
 
 /// The working set of the stored log, read in portions.
 async fn load(task: &Task<'_>, specs: &[ToolSpec]) -> Result<History, StoreError> {
-    let mut history = History::new(specs);
+    let mut history = History::new(task.fence, specs);
     loop {
         let page = task.recorder.conversation(task.name, history.length()).await?;
         if page.is_empty() {

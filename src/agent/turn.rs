@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::history::INTERRUPTED;
 use super::progress::Progress;
-use super::watch::Repeat;
-use super::{gate, prompt};
+use super::watch::{Next, Repeat};
+use super::{gate, prompt, subagent, winddown};
 use crate::agent::{SolveError, Stop};
 use crate::conversation::Entry;
 use crate::event::{RunEvent, Usage};
@@ -17,7 +17,7 @@ use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelE
 use crate::sandbox::SandboxError;
 use crate::secret::REDACTED;
 use crate::text;
-use crate::tool::{ToolContext, ToolError, ToolOutput};
+use crate::tool::{Errand, Finish, ToolContext, ToolError, ToolOutput};
 
 /// Most bytes of a tool's output in the conversation; tools cap tighter for themselves.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -25,11 +25,12 @@ const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Most bytes of arguments, and of output, in an event.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
+/// Most bytes of arguments in the event that a call began; what matters of them comes again at its
+/// end.
+const MAX_STARTED_BYTES: usize = 1024;
+
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
-
-/// With as many replies left, the model is told to come to an end.
-const WIND_DOWN_TURNS: u32 = 3;
 
 /// Most bytes that are kept of what one reply says, and of what it thinks.
 const MAX_SAID_BYTES: usize = 256 * 1024;
@@ -51,7 +52,13 @@ impl Progress<'_> {
         if self.history.length() > 0 {
             self.note(Entry::Restarted);
         }
-        let prompt = prompt::render(self.task.brief, self.task.fence);
+        let facts = prompt::Facts {
+            brief: self.task.brief,
+            setting: self.task.setting,
+            budget: self.task.budget,
+            tools: &self.specs,
+        };
+        let prompt = prompt::main(&facts, self.task.fence);
         self.say(Message::system(prompt.system));
         let redactor = self.task.recorder.redactor();
         self.say(Message::user(redactor.redact(&prompt.brief)));
@@ -76,20 +83,24 @@ impl Progress<'_> {
         if self.task.cancel.is_cancelled() {
             return Some(Stop::Cancelled);
         }
-        self.meter.exhausted().map(Stop::Budget)
+        let limit = self.meter.exhausted()?;
+        Some(Stop::Budget(winddown::with_open_steps(limit, &self.discipline.plan)))
     }
 
     /// Warns people and the model of limits that are near.
     pub(super) async fn warn(&mut self) -> Result<(), SolveError> {
         for text in self.meter.warnings() {
-            self.remark(&format!("Note: {text}. Finish the essential part first."));
+            let left = self.meter.left();
+            let words = if std::mem::replace(&mut self.discipline.is_winding_down, true) {
+                winddown::further(&text, &left)
+            } else {
+                winddown::first(&text, &left)
+            };
+            self.remark(&words);
             self.task.recorder.record(RunEvent::BudgetWarned { text }).await?;
         }
-        if self.meter.turns_left() == WIND_DOWN_TURNS {
-            self.remark(&format!(
-                "Note: you have {WIND_DOWN_TURNS} replies left, this one included. Bring the workspace into a state that \
-                 can be reviewed, run the most important check, and call `finish`; name what is left under `not_done`."
-            ));
+        if self.meter.turns_left() == winddown::LAST_TURNS {
+            self.remark(&winddown::last());
         }
         Ok(())
     }
@@ -180,6 +191,7 @@ impl Progress<'_> {
         let event = RunEvent::ModelReplied {
             turn: self.meter.turns,
             model: reply.model.clone(),
+            agent: String::new(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: reply
@@ -230,7 +242,7 @@ impl Progress<'_> {
 
     /// A reply without a call: the model is asked to make one, but not for ever.
     pub(super) fn answer_silence(&mut self, reply: &ChatReply) -> Option<Stop> {
-        if let Some(words) = self.watch.see_silence() {
+        if let Some(words) = self.discipline.see_silence() {
             return Some(Stop::Stuck(words));
         }
         self.remark(match reply.finish {
@@ -281,7 +293,10 @@ impl Progress<'_> {
                     ok: false,
                     ..Ran::well(INTERRUPTED.to_owned())
                 },
-                None => self.run_call(call, failed).await?,
+                None => {
+                    self.announce(call).await?;
+                    self.run_call(call, failed).await?
+                }
             };
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
@@ -294,7 +309,25 @@ impl Progress<'_> {
                 self.store().await?;
             }
         }
-        Ok(end.or(self.watch.see_turn(right).map(Stop::Stuck)))
+        match self.discipline.end_turn(right) {
+            Next::Stop(why) => end = end.or(Some(Stop::Stuck(why))),
+            Next::Say(words) if end.is_none() => {
+                self.remark(&words);
+                self.task.recorder.record(RunEvent::Noted { text: words }).await?;
+            }
+            Next::Say(_) | Next::GoOn => {}
+        }
+        Ok(end)
+    }
+
+    /// Tells people what is going to run; it may take minutes.
+    async fn announce(&self, call: &ToolCall) -> Result<(), SolveError> {
+        let event = RunEvent::ToolStarted {
+            turn: self.meter.turns,
+            tool: text::cap_chars(&call.name, 100),
+            arguments: text::cap_middle(&call.arguments, MAX_STARTED_BYTES),
+        };
+        Ok(self.task.recorder.record(event).await?)
     }
 
     /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
@@ -304,14 +337,16 @@ impl Progress<'_> {
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {
-        let repeat = self.watch.see_call(call);
-        if repeat == Repeat::TooOften {
-            let words = format!("the model made the same call of `{}` three times in a row", call.name);
-            return Ok(Ran {
-                end: Some(Stop::Stuck(words)),
-                ..Ran::skipped("not run: the same call was made twice just before".to_owned())
-            });
-        }
+        let again = match self.discipline.before(call) {
+            Repeat::No => None,
+            Repeat::Again(words) => Some(words),
+            Repeat::TooOften(why) => {
+                return Ok(Ran {
+                    end: Some(Stop::Stuck(why)),
+                    ..Ran::skipped("not run: the same was done before, with nothing new between".to_owned())
+                });
+            }
+        };
         if let Some(words) = self.output_cap.cut(call) {
             return Ok(Ran::skipped(words));
         }
@@ -325,6 +360,7 @@ impl Progress<'_> {
         let mut ran = match self.task.tools.call(&context, call).await {
             Ok(ToolOutput::Text(output)) => Ran::well(output),
             Ok(ToolOutput::Plan(steps, output)) => {
+                self.discipline.plan.clone_from(&steps);
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
             }
@@ -333,10 +369,9 @@ impl Progress<'_> {
                 ok: false,
                 ..Ran::well("not finished: another call of the same reply failed; look at that first".to_owned())
             },
-            Ok(ToolOutput::Finish(finish)) => Ran {
-                end: Some(Stop::Finished(finish)),
-                ..Ran::well("The work is finished.".to_owned())
-            },
+            Ok(ToolOutput::Finish(finish)) => self.finish(finish).await,
+            Ok(ToolOutput::Delegate(errand)) => self.delegate(&errand).await?,
+            Ok(ToolOutput::Conclude(_)) => Ran::skipped("not run: only a helper concludes".to_owned()),
             Err(ToolError::BadCall(problem)) => Ran::skipped(problem),
             Err(ToolError::ForModel(problem)) => Ran {
                 ok: false,
@@ -348,13 +383,44 @@ impl Progress<'_> {
             },
             Err(ToolError::Fatal(broken)) => return Err(broken.into()),
         };
-        if repeat == Repeat::Again && ran.end.is_none() {
-            ran.output.push_str(
-                "\n[You made exactly this call just before. Doing it again gives nothing new: read its output, change \
-                 the arguments or try something else. A third time ends the run.]",
-            );
+        let hint = self.discipline.after(call, &ran.output, ran.ok);
+        for words in again.into_iter().chain(hint).filter(|_| ran.end.is_none()) {
+            ran.output.push('\n');
+            ran.output.push_str(&words);
         }
         Ok(ran)
+    }
+
+    /// Ends the work, unless something is missing that the model can still do.
+    async fn finish(&mut self, finish: Finish) -> Ran {
+        let is_last = self.meter.turns_left() == 0 || self.meter.exhausted().is_some();
+        match self.discipline.why_not_finished(&finish, is_last, self.stop).await {
+            Some(why) => Ran {
+                ok: false,
+                ..Ran::well(why)
+            },
+            None => Ran {
+                end: Some(Stop::Finished(finish)),
+                ..Ran::well("The work is finished.".to_owned())
+            },
+        }
+    }
+
+    /// Sends a child on an errand.
+    async fn delegate(&mut self, errand: &Errand) -> Result<Ran, SolveError> {
+        self.discipline.children += 1;
+        let number = self.discipline.children;
+        let returned = subagent::send(self.task, &mut self.meter, errand, number, self.stop).await?;
+        let (output, ok, review) = subagent::in_words(errand, &returned);
+        if let Some(review) = review {
+            self.discipline.see_review(review.counts());
+        }
+        let end = (returned == subagent::Returned::Stopped).then(|| self.must_stop().unwrap_or(Stop::Cancelled));
+        Ok(Ran {
+            ok,
+            end,
+            ..Ran::well(output)
+        })
     }
 
     async fn push_output(
@@ -365,9 +431,11 @@ impl Progress<'_> {
         called_at: Instant,
     ) -> Result<(), SolveError> {
         let clean = self.task.recorder.redactor().redact(&output);
-        let shown = text::cap_middle(&text::reveal(&clean), MAX_OUTPUT_BYTES);
+        let cap = winddown::output_cap(MAX_OUTPUT_BYTES, &self.meter.left(), &self.task.budget);
+        let shown = text::cap_middle(&text::reveal(&clean), cap);
         let event = RunEvent::ToolCalled {
             turn: self.meter.turns,
+            agent: String::new(),
             tool: text::cap_chars(&call.name, 100),
             arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
             output: text::cap_middle(&shown, MAX_EVENT_BYTES),

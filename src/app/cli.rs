@@ -20,8 +20,12 @@ mod jobs;
 mod migrate;
 mod progress;
 mod recover;
+mod replay;
 mod run;
+mod screen;
 mod serve;
+mod transcript;
+mod trust;
 
 /// Label an issue `agent`, or write `/agent fix` on a pull request, and Forgehand works on it in a
 /// sandbox and opens a draft pull request.
@@ -53,8 +57,14 @@ enum Command {
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(run::Args),
+    /// Say which local checkouts may instruct the agent, or show it.
+    Trust(trust::Args),
+    /// Run a recorded run again without a model or a network, and say where it departs.
+    Replay(replay::Args),
     /// See the whole way from a label to a pull request, without a network or a key.
     Demo(demo::Args),
+    /// Read a run from the first turn to the last.
+    Show(transcript::Args),
     /// List, show, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
@@ -111,7 +121,10 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, args).await,
+        Command::Trust(args) => trust::run(&args),
+        Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
+        Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
@@ -128,6 +141,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// One line for people; the cause below it.
 fn complain(error: &anyhow::Error) {
+    screen::end_active();
     note!("forgehand: {error}");
     for cause in error.chain().skip(1) {
         note!("  because: {cause}");
@@ -186,7 +200,7 @@ impl Context {
         if !config.origins.contains_key("log.filter") {
             "warn".clone_into(&mut config.log.filter);
         }
-        logging::start(&config.log);
+        logging::start_to(&config.log, || show::Errors);
         Ok(config)
     }
 
@@ -234,9 +248,12 @@ fn surroundings() -> anyhow::Result<Surroundings> {
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };
+    let configs = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
     Ok(Surroundings {
         program: std::env::current_exe().context("find the path of this program")?,
+        config_dir: configs.map(|folder| folder.join("forgehand")),
         home: folder("HOME"),
         rustup_home: folder("RUSTUP_HOME"),
+        state_home: folder("XDG_STATE_HOME"),
     })
 }

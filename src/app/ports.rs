@@ -8,14 +8,15 @@ use super::Surroundings;
 use super::approvals::Approvals;
 use crate::agent::Unattended;
 use crate::clock::Clock;
-use crate::config::{Config, PermissionMode, Problems, SandboxConfig};
+use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig};
 use crate::git::Git;
-use crate::model::{self, Live};
+use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
 use crate::run::Ports;
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
+use crate::skill::{Shelf, load_folder};
 use crate::tool::Web;
 
 /// What runs need; no database and no state folder is among it.
@@ -27,6 +28,17 @@ pub(super) fn open(
 ) -> anyhow::Result<Ports> {
     // A model that cannot be opened is a mistake in its section: nothing has been called yet.
     let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]))?;
+    with_model(model, config, surroundings, clock, redactor)
+}
+
+/// The same with a model that is there already; the configured one is left alone.
+pub(super) fn with_model(
+    model: Arc<dyn Model>,
+    config: &Config,
+    surroundings: &Surroundings,
+    clock: &Clock,
+    redactor: &Redactor,
+) -> anyhow::Result<Ports> {
     Ok(Ports {
         git: Git::find()?,
         model,
@@ -39,6 +51,8 @@ pub(super) fn open(
             false => None,
         },
         sandbox: sandbox(&config.sandbox, surroundings),
+        agent: config.agent.clone(),
+        skills: skills(&config.agent)?,
         budget: config.budget.clone(),
         clock: clock.clone(),
         redactor: redactor.clone(),
@@ -78,6 +92,25 @@ fn web(config: &Config, reach: Reach, redactor: &Redactor) -> Result<Arc<Web>, P
     )))
 }
 
+/// The skills of this program and of the administrator. A broken one of the administrator's is a
+/// mistake in the configuration.
+fn skills(config: &AgentConfig) -> Result<Shelf, Problems> {
+    let mut shelf = Shelf::shipped();
+    if let Some(folder) = &config.skills_dir {
+        let own = load_folder(folder).map_err(|problems| {
+            Problems(
+                problems
+                    .iter()
+                    .map(|problem| format!("agent.skills_dir: {problem}"))
+                    .collect(),
+            )
+        })?;
+        own.into_iter().for_each(|skill| shelf.add(skill));
+    }
+    shelf.disable(&config.disabled_skills);
+    Ok(shelf)
+}
+
 /// The sandbox's section with this program as its helper, and with the compilers of the user that
 /// stand outside /usr, shown read-only.
 pub(super) fn sandbox(config: &SandboxConfig, surroundings: &Surroundings) -> SandboxConfig {
@@ -110,9 +143,11 @@ mod tests {
         };
         let config = load(&sources).unwrap();
         let surroundings = Surroundings {
+            config_dir: None,
             program: "/bin/true".into(),
             home: None,
             rustup_home: None,
+            state_home: None,
         };
         let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();
         (config, ports)

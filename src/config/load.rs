@@ -59,6 +59,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         sandbox: SandboxConfig::read(&mut reader),
         permission: PermissionConfig::read(&mut reader),
         web: WebConfig::read(&mut reader),
+        agent: AgentConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),

@@ -89,6 +89,10 @@ async fn look_up(git: &Git, mirror: &Path, at: &CommitSha, parts: &[String]) -> 
             meta.nth(1).unwrap_or_default().to_owned(),
         );
         let depth = name.split('/').count();
+        // Asked for a folder and for something in it, git lists all that is in the folder.
+        if parts.get(..depth).is_none_or(|above| above.join("/") != name) {
+            continue;
+        }
         if mode == "120000" {
             return Ok(Found::Link { id, depth });
         }

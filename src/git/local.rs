@@ -17,6 +17,8 @@ pub struct LocalRepo {
     pub git_dir: PathBuf,
     /// Its last commit.
     pub head: CommitSha,
+    /// The branch it is on, if it is on one.
+    pub branch: Option<String>,
 }
 
 /// Finds the checkout that a folder lies in.
@@ -54,11 +56,18 @@ pub(super) async fn open(git: &Git, folder: &Path) -> Result<LocalRepo, GitError
         root: root.to_owned(),
         git_dir: shared_folder(&own)?,
         head,
+        branch: branch(git, &own).await?,
     })
 }
 
+async fn branch(git: &Git, own: &Path) -> Result<Option<String>, GitError> {
+    let call = git.call(&["symbolic-ref", "--quiet", "--short", "HEAD"]).git_dir(own);
+    let named = call.output().await?;
+    Ok((named.code == Some(0)).then(|| named.line()))
+}
+
 /// `.git` itself, or where it points to in a work tree or submodule.
-fn git_folder(root: &Path) -> Result<PathBuf, GitError> {
+pub(super) fn git_folder(root: &Path) -> Result<PathBuf, GitError> {
     let dot_git = root.join(".git");
     if dot_git.is_dir() {
         return Ok(dot_git);

@@ -14,9 +14,12 @@
 //! ```
 //!
 //! The first case fits whose `repo` (matched without case) and `contains` (searched without case
-//! in the first user message) both fit; a condition left out always does. Which turn is played
-//! follows from the request's count of replies in the whole conversation, so that a run goes on in
-//! another process where it was. A case without calls in a turn simply talks.
+//! in the first user message) both fit; a condition left out always does. `agent` names the child
+//! that a case is for, such as `review` (any) or `review-2`; a case without it is for the agent
+//! itself. Which turn is played follows from the request's count of replies in the whole
+//! conversation, so that a run goes on in another process where it was. A case without calls in a
+//! turn simply talks. A last turn that calls `finish` and is sent back is played again: a script
+//! insists.
 
 use std::path::Path;
 
@@ -30,7 +33,7 @@ use super::pricing::{self, Price};
 use super::profile;
 use crate::config::ModelConfig;
 use crate::event::Usage;
-use crate::model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, Delta, FinishReason, Model, ModelError, Profile, Purpose, Role, ToolCall};
 use crate::text;
 
 /// Largest script file.
@@ -38,6 +41,9 @@ const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The stub's name.
 const NAME: &str = "stub (scripted, no model)";
+
+/// Name of the agent that leads a run.
+const LEADING: &str = "main";
 
 /// What stands before everything the stub says.
 const MARK: &str = "(scripted)";
@@ -71,6 +77,9 @@ pub struct When {
     /// Part of the first user message.
     #[serde(default)]
     pub contains: Option<String>,
+    /// Which child, by its name or its kind; the agent itself if left out.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// One reply.
@@ -108,7 +117,14 @@ impl When {
             .contains
             .as_ref()
             .is_none_or(|wanted| asked.to_lowercase().contains(&wanted.to_lowercase()));
-        repo_fits && text_fits
+        let agent_fits = match &self.agent {
+            None => request.agent == LEADING,
+            Some(wanted) => {
+                let kind = request.agent.rsplit_once('-').map_or("", |(kind, _)| kind);
+                *wanted == request.agent || wanted == kind
+            }
+        };
+        repo_fits && text_fits && agent_fits
     }
 }
 
@@ -151,7 +167,14 @@ impl Stub {
             return Err(ModelError::NoScript("a script summarises nothing".to_owned()));
         }
         let turn = request.turn as usize;
-        let scripted = case.turns.get(turn).ok_or_else(|| {
+        let last = case.turns.last().filter(|last| {
+            let sent_back = request
+                .messages
+                .last()
+                .is_some_and(|message| message.role == Role::Tool);
+            sent_back && last.calls.iter().any(|call| call.tool == "finish")
+        });
+        let scripted = case.turns.get(turn).or(last).ok_or_else(|| {
             ModelError::NoScript(format!(
                 "the stub's script has {} turns and the conversation asks for another one; let its last turn call `finish`",
                 case.turns.len()
@@ -227,7 +250,11 @@ impl Model for Stub {
         if cancel.is_cancelled() {
             return Err(ModelError::Cancelled);
         }
-        self.reply(request)
+        let reply = self.reply(request)?;
+        // As a server would stream it.
+        let words = reply.content.split_inclusive(' ');
+        words.for_each(|word| request.live.show(Delta::Text(word)));
+        Ok(reply)
     }
 
     fn price_known(&self) -> bool {
@@ -295,6 +322,36 @@ mod tests {
         check_missing("octo/three", 0, "FORGEHAND_MODEL__BASE_URL");
         check_missing("octo/one", 2, "has 2 turns");
         check_missing("octo/two", 0, "has 0 turns");
+    }
+
+    #[test]
+    fn cases_for_children_are_apart() {
+        let mut stub = stub();
+        let script = r#"{"cases": [{"when": {"agent": "review"}, "turns": [{"say": "child"}]}]}"#;
+        stub.scripts.insert(0, serde_json::from_str(script).unwrap());
+        let asked = |agent: &str| {
+            let request = ChatRequest {
+                agent: agent.to_owned(),
+                ..request("octo/one", 0)
+            };
+            stub.reply(&request).map(|reply| reply.content)
+        };
+        assert_eq!(asked("review-3").unwrap(), format!("{MARK} child"));
+        assert_eq!(asked("main").unwrap(), format!("{MARK} first"));
+        assert!(asked("agent-1").is_err());
+    }
+
+    #[test]
+    fn a_script_insists_on_its_finish() {
+        let script = r#"{"cases": [{"turns": [{"say": "x"}, {"say": "done", "calls": [{"tool": "finish"}]}]}]}"#;
+        let mut stub = stub();
+        stub.scripts = vec![serde_json::from_str(script).unwrap()];
+        let mut asked = request("octo/one", 2);
+        assert!(stub.reply(&asked).is_err(), "nobody sent it back");
+        asked
+            .messages
+            .push(std::sync::Arc::new(Message::tool("1", "Not finished yet.")));
+        assert_eq!(stub.reply(&asked).unwrap().content, format!("{MARK} done"));
     }
 
     #[test]

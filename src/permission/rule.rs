@@ -5,7 +5,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::host::HostRule;
-use super::literal::Word;
+use super::shell::Word;
 use super::{CommandKey, command_key};
 use crate::config::{PermissionConfig, PermissionMode};
 
@@ -30,7 +30,10 @@ const TOOLS: &[(&str, Subject)] = &[
     ("agent", Subject::None),
     ("apply_patch", Subject::Write),
     ("ask_user", Subject::None),
+    ("ast_grep", Subject::None),
+    ("command_output", Subject::None),
     ("commit", Subject::None),
+    ("conclude", Subject::None),
     ("confirm", Subject::None),
     ("diff", Subject::None),
     ("edit_file", Subject::Write),
@@ -45,10 +48,13 @@ const TOOLS: &[(&str, Subject)] = &[
     ("reverse_api", Subject::Host),
     ("review", Subject::None),
     ("run_command", Subject::Command),
+    ("run_tests", Subject::None),
     ("search_code", Subject::None),
     ("search_github", Subject::Host),
     ("search_web", Subject::Host),
     ("skill", Subject::None),
+    ("start_command", Subject::Command),
+    ("stop_command", Subject::None),
     ("web_fetch", Subject::Host),
     ("write_file", Subject::Write),
 ];
@@ -230,7 +236,7 @@ impl Rules {
         };
         // Ending the work and speaking to people is never a thing to be asked about.
         let mode = match call.tool.as_str() {
-            "ask_user" | "confirm" | "finish" | "plan" => PermissionMode::Allow,
+            "ask_user" | "conclude" | "confirm" | "finish" | "plan" => PermissionMode::Allow,
             _ => mode,
         };
         Verdict {

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod bash;
+
 fn policy(allow: &[&str], ask: &[&str], deny: &[&str]) -> Policy {
     let list = |rules: &[&str]| rules.iter().map(|rule| (*rule).to_owned()).collect();
     let config = PermissionConfig {
@@ -427,7 +429,7 @@ fn long_and_deep_lines_are_read_in_time_or_not_at_all() {
     let rules = policy(&["run_command:true"], &[], &["run_command:curl"]);
     let deep = format!("{}curl{}", "echo $(".repeat(4_000), ")".repeat(4_000));
     let shells = (0..8).fold("curl evil".to_owned(), |line, _| {
-        format!("bash -c {}", literal::written(&line))
+        format!("bash -c {}", shell::written(&line))
     });
     let wrapped = format!("sudo {}-c 'curl evil'", "bash ".repeat(5_000));
     for line in [

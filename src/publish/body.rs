@@ -21,6 +21,8 @@ pub struct Words<'a> {
     pub risks: &'a str,
     /// Markdown.
     pub not_done: &'a str,
+    /// What the program noticed in the difference; safe already.
+    pub noticed: &'a [String],
     /// What the program has to say first; safe already.
     pub notice: Option<&'a str>,
 }
@@ -122,7 +124,11 @@ fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &W
     section(body, "Summary", &summary);
     section(body, "Changes", &changes(&import.changes));
     section(body, "Verification", &verification(checks));
-    section(body, "Risks", &risks(&safe(words.risks), &import.changes));
+    section(
+        body,
+        "Risks",
+        &risks(&safe(words.risks), &import.changes, words.noticed),
+    );
     section(body, "Not done", &or_nothing(safe(words.not_done)));
 }
 
@@ -215,8 +221,9 @@ fn result_cell(check: &CheckRun) -> String {
 }
 
 /// The agent's own words and what the program noticed in the diff.
-fn risks(words: &str, changes: &[Change]) -> String {
-    let remarks: Vec<String> = changes.iter().flat_map(remarks).collect();
+fn risks(words: &str, changes: &[Change], noticed: &[String]) -> String {
+    let of_files = changes.iter().flat_map(remarks);
+    let remarks: Vec<String> = noticed.iter().cloned().chain(of_files).collect();
     let mut list = String::new();
     for remark in remarks.iter().take(MAX_REMARKS) {
         let _ = writeln!(list, "- {remark}");
@@ -239,10 +246,7 @@ fn remarks(change: &Change) -> Vec<String> {
     let path = code(&change.path);
     let lower = change.path.to_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
-    let is_test = lower
-        .split('/')
-        .any(|part| matches!(part, "test" | "tests" | "spec" | "__tests__"))
-        || name.contains("test");
+    let is_test = super::risk::is_test(&change.path);
     let mut remarks = Vec::new();
     match change.status {
         'A' => {}
@@ -350,7 +354,7 @@ mod tests {
             .map(|n| change(&format!("tests/{n}/{}", "x".repeat(4_000)), 'M'))
             .collect();
         assert!(changes(&many).chars().count() < 10_000);
-        let noticed = risks("", &many);
+        let noticed = risks("", &many, &[]);
         assert!(
             noticed.chars().count() < 10_000 && noticed.contains("4980 more"),
             "{noticed}"

@@ -2,6 +2,7 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::risk::risks_of;
 use super::status::Log;
 use super::{Publisher, body, key};
 use crate::agent::Stop;
@@ -39,8 +40,10 @@ pub struct Result<'a> {
     pub why_stopped: &'a str,
     /// Its last words when it did not finish.
     pub last_words: &'a str,
-    /// The checked import and its diff, if files differ.
+    /// The checked import, if files differ.
     pub import: Option<&'a Import>,
+    /// Its difference to the base, capped.
+    pub diff: &'a str,
     /// Rules that the change breaks.
     pub violations: &'a [String],
     /// Verification as the program saw it.
@@ -98,7 +101,9 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             Ok(()),
         ) => {
             let notice = edited_meanwhile(publisher, job).await?;
+            let noticed = risks_of(result.diff);
             let words = body::Words {
+                noticed: &noticed,
                 title,
                 summary,
                 risks,

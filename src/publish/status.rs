@@ -144,7 +144,10 @@ impl Log {
 
 fn without_output(mut event: Event) -> Option<Event> {
     match &mut event.body {
-        RunEvent::ToolCalled { .. } | RunEvent::SetUpRan { .. } | RunEvent::Checked { .. } => return None,
+        RunEvent::ToolStarted { .. }
+        | RunEvent::ToolCalled { .. }
+        | RunEvent::SetUpRan { .. }
+        | RunEvent::Checked { .. } => return None,
         RunEvent::ModelReplied { text, reasoning, .. } => {
             text.clear();
             reasoning.clear();

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Ports, Work};
+use super::guidance::text_of;
+use super::{Ports, Work, guidance_of};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -67,7 +68,7 @@ const MAX_FILES: usize = 20_000;
 /// Most texts that are read to find out commands.
 const MAX_TEXTS: usize = 64;
 /// Files with instructions for agents, each read once, in this order.
-const RULE_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"];
+pub(super) const RULE_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md"];
 
 /// Reads the request and refreshes the mirror.
 ///
@@ -121,6 +122,9 @@ pub async fn gather(
         pull.as_ref(),
     )
     .await?;
+    // The App is installed here, so the default branch is trusted; a pull request's head is not.
+    let files = reader.files(&default).await?;
+    let guidance = guidance_of(ports, &mirror, &remote, &default, &files).await?;
     let setup = match &repo_config.setup {
         Some(setup) => setup.clone(),
         None => reader.commands(&base).await?.setup,
@@ -128,7 +132,7 @@ pub async fn gather(
     Ok(Gathered {
         work: Work {
             brief,
-            fence: crate::secret::random_hex::<16>(),
+            guidance,
             mirror: mirror.clone(),
             remote: remote.clone(),
             base,
@@ -374,16 +378,20 @@ pub async fn rules_of(
 /// The repository's instructions: files for agents and its own configuration.
 async fn rules(reader: &Reader<'_>, default: &CommitSha, repo_config: &RepoConfig) -> Result<String, JobError> {
     let mut rules = String::new();
-    let mut seen: Vec<Vec<u8>> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for path in RULE_FILES {
-        let Some(bytes) = reader.read(default, path, MAX_RULES_BYTES).await? else {
-            continue;
+        let git = &reader.ports.git;
+        let bytes = git.read_file(reader.mirror, reader.remote, default, path, MAX_RULES_BYTES);
+        let text = match text_of(bytes.await)? {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(problem) => format!("[left out: {problem}]"),
         };
-        if seen.contains(&bytes) {
+        if seen.contains(&text) {
             continue; // one of them is a link to the other
         }
-        rules.push_str(&format!("# {path}\n{}\n\n", String::from_utf8_lossy(&bytes).trim()));
-        seen.push(bytes);
+        rules.push_str(&format!("# {path}\n{}\n\n", text.trim()));
+        seen.push(text);
     }
     if let Some(instructions) = &repo_config.instructions {
         rules.push_str(instructions.trim());

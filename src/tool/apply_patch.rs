@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::patch::{self, Change, FilePatch};
 use super::{
-    ReadBytes, Tool, ToolContext, ToolError, ToolOutput, arguments, files, read_bytes, read_existing, unexpected,
+    ReadBytes, Tool, ToolContext, ToolError, ToolOutput, arguments, files, key, read_bytes, read_existing, unexpected,
 };
 use crate::model::ToolSpec;
 use crate::sandbox::{FileReply, FileRequest, FileStep};
@@ -64,6 +64,18 @@ impl Tool for ApplyPatch {
             description: DESCRIPTION.to_owned(),
             parameters: arguments::schema::<Arguments>(),
         }
+    }
+
+    fn permission_key(&self, arguments: &Value) -> String {
+        let files = arguments::fit::<Arguments>("apply_patch", arguments.clone())
+            .ok()
+            .and_then(|wanted| patch::parse(&wanted.patch).ok())
+            .unwrap_or_default();
+        let paths = files.into_iter().flat_map(|file| match file.change {
+            Change::Update { move_to, .. } => vec![Some(file.path), move_to],
+            Change::Add(_) | Change::Delete(_) => vec![Some(file.path)],
+        });
+        key::files("apply_patch", paths.flatten().collect())
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -8,9 +8,8 @@ use serde_json::Value;
 
 use super::edit::{EditMode, apply_edit};
 use super::read_file::numbered;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key, read_existing, relative, write_bytes};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::text;
 
 /// Larger files are generated, not written, and are changed by a command.
@@ -58,10 +57,7 @@ impl Tool for EditFile {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Arguments>("edit_file", arguments.clone()) {
-            Ok(wanted) => key::of_paths("edit_file", [relative(&wanted.path).as_str()]),
-            Err(_) => "edit_file".to_owned(),
-        }
+        key::file("edit_file", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

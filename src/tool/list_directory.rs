@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, files, relative, unexpected};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, files, key, relative, unexpected};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::sandbox::{Entry, EntryKind, FileReply, FileRequest};
 use crate::text;
 
@@ -46,10 +45,7 @@ impl Tool for ListDirectory {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Arguments>("list_directory", arguments.clone()) {
-            Ok(wanted) => key::of_paths("list_directory", [relative(&wanted.path).as_str()]),
-            Err(_) => "list_directory".to_owned(),
-        }
+        key::file("list_directory", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -7,9 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::edit::is_binary;
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, read_existing, relative};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key, read_existing, relative};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::text;
 
 /// Most lines of one call.
@@ -58,10 +57,7 @@ impl Tool for ReadFile {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Arguments>("read_file", arguments.clone()) {
-            Ok(wanted) => key::of_paths("read_file", [relative(&wanted.path).as_str()]),
-            Err(_) => "read_file".to_owned(),
-        }
+        key::file("read_file", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

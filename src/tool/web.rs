@@ -191,20 +191,25 @@ fn forms(text: &str) -> Vec<String> {
         forms.push(text.replace(char::is_whitespace, "+"));
         let is_coded = |c: char| c.is_ascii_alphanumeric() || "+/-_".contains(c);
         for token in text.split(|c: char| !is_coded(c)).filter(|token| token.len() >= 8) {
-            for start in 0..4.min(token.len()) {
+            for start in 0..4 {
                 let rest = &token[start..];
                 let whole = &rest[..rest.len() - usize::from(rest.len() % 4 == 1)];
-                if let Ok(decoded) = BASE64.decode(whole.replace('-', "+").replace('_', "/")) {
-                    forms.push(String::from_utf8_lossy(&decoded).into_owned());
-                }
-                let digits = &rest[..rest.len() - rest.len() % 2];
-                if let Ok(decoded) = hex::decode(digits) {
-                    forms.push(String::from_utf8_lossy(&decoded).into_owned());
-                }
+                forms.extend(lossy(BASE64.decode(whole.replace('-', "+").replace('_', "/"))));
+            }
+        }
+        let digits = text.split(|c: char| !c.is_ascii_hexdigit());
+        for token in digits.filter(|token| token.len() >= 16) {
+            for start in 0..2 {
+                let rest = &token[start..];
+                forms.extend(lossy(hex::decode(&rest[..rest.len() - rest.len() % 2])));
             }
         }
     }
     forms
+}
+
+fn lossy<E>(decoded: Result<Vec<u8>, E>) -> Option<String> {
+    decoded.ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

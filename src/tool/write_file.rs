@@ -6,9 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, read_bytes, relative, write_bytes};
+use super::{Tool, ToolContext, ToolError, ToolOutput, Written, arguments, key, read_bytes, relative, write_bytes};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::text;
 
 /// As much of an old file is looked at to learn its line ends.
@@ -43,10 +42,7 @@ impl Tool for WriteFile {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Arguments>("write_file", arguments.clone()) {
-            Ok(wanted) => key::of_paths("write_file", [relative(&wanted.path).as_str()]),
-            Err(_) => "write_file".to_owned(),
-        }
+        key::file("write_file", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

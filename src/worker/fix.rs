@@ -12,7 +12,7 @@ use crate::github::RepoClient;
 use crate::ids::RunId;
 use crate::job::{Job, JobError};
 use crate::publish::{self, BUNDLE};
-use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, SOLUTION, Target};
+use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, RECORD, SOLUTION, Target};
 use crate::store::StoreError;
 use crate::workspace::{RunFolder, mirror_path};
 
@@ -104,6 +104,7 @@ impl Worker {
             why_stopped: &why_stopped,
             last_words: &finished.last_words,
             import: finished.change.as_ref().map(|change| &change.import),
+            diff: finished.change.as_ref().map_or("", |change| &change.diff),
             violations: &finished.violations,
             checks: publish::Checks {
                 commands: &finished.verdict.commands,
@@ -133,6 +134,7 @@ impl Worker {
         let mut tx = self.publisher.store.begin().await?;
         let stored = tx.checkpoint(&job.id, CONVERSATION).await?;
         let ended = tx.checkpoint(&job.id, SOLUTION).await?;
+        let record = tx.checkpoint(&job.id, RECORD).await?;
         drop(tx);
         let Some((_, body)) = stored else {
             return Ok(Earlier::default());
@@ -170,8 +172,12 @@ impl Worker {
         Ok(Earlier {
             folder: Some(folder),
             solution,
-            conversation: Some(conversation),
             base_checks: self.base_checks(job).await?,
+            // One that no reply was given for is of a brief that nobody has read.
+            record: record
+                .filter(|_| conversation.has_begun())
+                .and_then(|(_, body)| serde_json::from_slice(&body).ok()),
+            conversation: Some(conversation),
         })
     }
 

@@ -1,7 +1,7 @@
 //! How a repository is tested, read from its own files. Pure: the caller brings the list of files
 //! and a way to read one. The first match of this order decides: Cargo, npm and its kin, Python,
-//! Go, a Makefile, CMake, Maven, Gradle, then scripts with a telling name. A repository that wants
-//! something else says so in its own configuration. Never guesses inside subfolders.
+//! Go, Perl, a Makefile, CMake, Meson, Maven, Gradle, then scripts with a telling name. A repository
+//! that wants something else says so in its own configuration. Never guesses inside subfolders.
 
 use std::collections::HashSet;
 
@@ -40,8 +40,8 @@ pub fn detect_commands(files: &[String], read: impl Fn(&str) -> Option<String>) 
         files: files.iter().map(String::as_str).collect(),
         read: &read,
     };
-    let detectors: [fn(&Checkout<'_>) -> Option<Commands>; 9] =
-        [cargo, node, python, go, make, cmake, maven, gradle, script];
+    let detectors: [fn(&Checkout<'_>) -> Option<Commands>; 11] =
+        [cargo, node, python, go, perl, make, cmake, meson, maven, gradle, script];
     detectors
         .iter()
         .find_map(|detector| detector(&checkout))
@@ -178,6 +178,17 @@ fn go(checkout: &Checkout<'_>) -> Option<Commands> {
     checkout.has("go.mod").then(|| testing(&["go test ./..."]))
 }
 
+/// A distribution of Perl. One with C in it has to be built first, which would leave a Makefile and
+/// more in the change.
+fn perl(checkout: &Checkout<'_>) -> Option<Commands> {
+    let is_distribution = ["Makefile.PL", "Build.PL", "dist.ini", "cpanfile"]
+        .iter()
+        .any(|name| checkout.has(name));
+    let has_tests = |file: &&str| file.starts_with("t/") && file.ends_with(".t");
+    let needs_build = checkout.files.iter().any(|file| file.ends_with(".xs"));
+    (is_distribution && !needs_build && checkout.files.iter().any(has_tests)).then(|| testing(&["prove -lr t"]))
+}
+
 fn make(checkout: &Checkout<'_>) -> Option<Commands> {
     // In the order in which make itself looks.
     let text = ["GNUmakefile", "makefile", "Makefile"]
@@ -207,6 +218,22 @@ fn cmake(checkout: &Checkout<'_>) -> Option<Commands> {
             "cmake -S . -B \"$HOME/cmake-build\"",
             "cmake --build \"$HOME/cmake-build\"",
             "ctest --test-dir \"$HOME/cmake-build\" --output-on-failure",
+        ])
+    })
+}
+
+fn meson(checkout: &Checkout<'_>) -> Option<Commands> {
+    let files = ["meson.build", "test/meson.build", "tests/meson.build"];
+    let tested = checkout.has("meson.build")
+        && files.iter().any(|file| {
+            let calls = |text: String| text.lines().any(|line| line.trim_start().starts_with("test("));
+            checkout.text(file).is_some_and(calls)
+        });
+    // Built in the home folder for the same reason.
+    tested.then(|| {
+        testing(&[
+            "meson setup \"$HOME/meson-build\"",
+            "meson test -C \"$HOME/meson-build\" --print-errorlogs",
         ])
     })
 }

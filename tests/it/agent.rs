@@ -1,7 +1,9 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod children;
 mod compaction;
 mod cut;
+mod discipline;
 mod limits;
 mod permission;
 mod protocol;
@@ -11,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgehand::agent::{Brief, Budget, Checkpoint, People, Solution, SolveError, Stop, Task, Unattended, solve};
+use forgehand::agent::{
+    Brief, Budget, Checkpoint, People, Setting, Solution, SolveError, Stop, Task, Unattended, solve,
+};
 use forgehand::clock::Clock;
 use forgehand::config::{ModelConfig, ModelProvider, SandboxConfig};
 use forgehand::conversation::MAIN;
@@ -19,7 +23,7 @@ use forgehand::event::RunEvent;
 use forgehand::model::{Live, Message, Model, Role, ToolCall};
 use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
-use forgehand::sandbox::{self, Sandbox, SandboxFolders};
+use forgehand::sandbox::{self, Exec, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
 use forgehand::tool::{Finish, Toolbox};
 use serde_json::{Value, json};
@@ -43,6 +47,7 @@ struct Bench {
     recorder: Recorder,
     cancel: CancellationToken,
     budget: Budget,
+    setting: Setting,
     resume: Option<Checkpoint>,
     tools: Toolbox,
     permission: Policy,
@@ -81,11 +86,24 @@ impl Bench {
             recorder: Recorder::in_memory(Clock::System, Redactor::default()),
             cancel: CancellationToken::new(),
             budget: BUDGET,
+            setting: Setting::default(),
             resume: None,
             tools: Toolbox::standard(),
             permission: Policy::default(),
             people: Arc::new(Unattended),
         }
+    }
+
+    /// The same workspace as the checkout of a commit.
+    async fn committed(self) -> Self {
+        let line = "git init --quiet && git add --all && git -c user.name=a -c user.email=a@b commit --quiet --allow-empty -m Base";
+        let made = self
+            .sandbox
+            .exec(&Exec::shell(line), &self.cancel)
+            .await
+            .expect("git runs");
+        assert_eq!(made.code(), Some(0), "{}", made.output);
+        self
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -132,6 +150,7 @@ impl Bench {
             name: MAIN,
             fence: FENCE,
             brief: &brief,
+            setting: &self.setting,
             sandbox: &self.sandbox,
             model,
             tools: &self.tools,
@@ -199,7 +218,7 @@ async fn a_change_is_made_checked_and_finished() {
                 "edit_file",
                 json!({"path": "/workspace/count.sh", "old_text": " - 1 ", "new_text": " "}),
             ),
-            Reply::call("run_command", json!({"command": "sh test.sh"})),
+            Reply::call("run_command", json!({"command": "git diff; sh test.sh"})),
             finish(),
         ])
         .await;

@@ -13,7 +13,13 @@ mod doctor;
 mod doctor_model;
 mod help;
 mod interrupted;
+mod live;
+mod replay;
 mod run;
+mod terminal;
+mod transcript;
+mod trust;
+mod web;
 
 /// A user's home, working folder and temporary files.
 pub(super) struct User {
@@ -83,16 +89,19 @@ impl User {
         ended(self.forgehand().args(arguments).output().unwrap())
     }
 
-    /// Nothing of the program is left in the folder for temporary files or the home folder.
+    /// Nothing of the program is left in the folder for temporary files or the home folder, but
+    /// records of runs.
     #[track_caller]
     pub(super) fn assert_tidy(&self) {
-        for folder in [self.tmp.path(), &self.path("home")] {
-            let left: Vec<PathBuf> = std::fs::read_dir(folder)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-                .collect();
-            assert!(left.is_empty(), "left behind: {left:?}");
-        }
+        let mut left: Vec<PathBuf> = snapshot(self.tmp.path()).into_keys().collect();
+        left.extend(snapshot(&self.path("home")).into_keys());
+        left.retain(|path| !path.starts_with(self.records()));
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+
+    /// Where records of runs are.
+    pub(super) fn records(&self) -> PathBuf {
+        self.path("home/.local/state/forgehand/records")
     }
 }
 

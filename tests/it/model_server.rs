@@ -1,6 +1,7 @@
 //! A model server that plays a script over real HTTP: OpenAI-compatible, streaming, and as broken
 //! as a test wants it. It checks every request as strictly as the strictest server does, and fails
-//! the test by name on a request that nobody scripted. Never answers twice from one script line.
+//! the test by name on a request that nobody scripted. Never answers twice from one script line,
+//! but for a last `finish` that was sent back: the scripted model insists.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -52,6 +53,12 @@ impl Reply {
     pub fn calls(calls: &[(&str, Value)]) -> Self {
         let calls = calls.iter().map(|(tool, arguments)| (*tool, arguments.to_string()));
         Said::calls(calls).reply()
+    }
+
+    /// A change, with the run and the look at the difference that a good worker adds.
+    pub fn change(tool: &str, arguments: Value) -> Self {
+        let look = json!({"command": "sh test.sh; git diff"});
+        Self::calls(&[(tool, arguments), ("run_command", look)])
     }
 
     /// A tool call with arguments as they are.
@@ -267,6 +274,8 @@ impl Request {
 #[derive(Default)]
 struct Play {
     script: VecDeque<Reply>,
+    /// The last line of the script once it was played, if it ends a run.
+    finish: Option<Reply>,
     requests: Vec<Request>,
     problems: Vec<String>,
 }
@@ -363,7 +372,17 @@ async fn answer(
             authorization: authorization.map(str::to_owned),
             body,
         });
-        let reply = play.script.pop_front();
+        let sent_back = play
+            .requests
+            .last()
+            .is_some_and(|request| request.last().starts_with("Not finished yet."));
+        let reply = play
+            .script
+            .pop_front()
+            .or_else(|| play.finish.take().filter(|_| sent_back));
+        if play.script.is_empty() {
+            play.finish = reply.clone();
+        }
         if reply.is_none() {
             wrong.push(format!("request {} is not in the script", play.requests.len()));
         }

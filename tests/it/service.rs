@@ -130,8 +130,10 @@ impl Service {
         assert!(self.running.is_none(), "the service runs already");
         let surroundings = Surroundings {
             program: program(),
+            config_dir: None,
             home: None,
             rustup_home: None,
+            state_home: None,
         };
         let app = App::build(self.config.clone(), surroundings)
             .await

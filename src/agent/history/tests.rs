@@ -35,7 +35,7 @@ fn user(words: &str) -> Entry {
 }
 
 fn folded(entries: &[Entry]) -> History {
-    let mut history = History::new(&[]);
+    let mut history = History::new("fence", &[]);
     entries.iter().for_each(|entry| history.take(entry));
     history
 }
@@ -149,7 +149,9 @@ fn c7_a_summary_stands_for_whole_turns_behind_the_brief() {
         by: None,
     });
     check(&log, "S U A1 a A1 a", &[]);
-    assert_eq!(folded(&log).messages()[1].content, "brief\n\nTwo turns.");
+    let brief = |log: &[Entry]| folded(log).messages()[1].content.clone();
+    assert!(brief(&log).starts_with("brief\n\n# What happened so far"));
+    assert!(brief(&log).contains("<untrusted-fence>\nTwo turns.\n</untrusted-fence>"));
     // The next one ends in the middle of a turn, which therefore stays.
     log.push(Entry::Summarised {
         from: 2,
@@ -158,7 +160,7 @@ fn c7_a_summary_stands_for_whole_turns_behind_the_brief() {
         by: None,
     });
     check(&log, "S U A1 a", &[]);
-    assert_eq!(folded(&log).messages()[1].content, "brief\n\nThree turns.");
+    assert!(brief(&log).contains("Three turns.") && !brief(&log).contains("Two turns."));
     assert_eq!(folded(&log).replies(), 4, "replies that are not shown count");
 }
 
@@ -221,6 +223,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         }),
         5 => (id(), text).prop_map(|(id, size)| output(id, &"x".repeat(size))),
         1 => Just(user("remark")),
+        1 => Just(Entry::Refused { why: "too long".to_owned() }),
         1 => (0u64..60).prop_map(|before| Entry::Shed { before }),
         1 => (0u64..60, 0u64..60).prop_map(|(from, to)| Entry::Summarised {
             from,
@@ -257,7 +260,7 @@ fn refused(history: &History) -> Option<String> {
 proptest! {
     #[test]
     fn c7_l16_any_log_folds_to_what_the_strictest_server_takes(entries in prop::collection::vec(any_entry(), 0..50)) {
-        let mut history = History::new(&[]);
+        let mut history = History::new("fence", &[]);
         history.take(&Entry::said(Message::system("rules")));
         history.take(&user("brief"));
         for entry in &entries {

@@ -5,14 +5,14 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::progress::tell;
+use super::progress::Limits;
+use super::screen::{Look, Screen};
 use super::{Context, show, surroundings};
 use crate::app::{App, ServiceRole, logging, stop_on_signal};
 use crate::clock::Clock;
@@ -25,6 +25,7 @@ use crate::job::{Job, JobKind, Outcome};
 use crate::model::{ChatRequest, Message};
 use crate::run::Ports;
 use crate::sandbox::{self, Exec, SandboxFolders};
+use crate::secret::Redactor;
 use crate::store::{JobFilter, Store};
 use crate::text;
 use print::{act, heading};
@@ -61,7 +62,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         .tempdir()
         .context("make a folder for the demonstration")?;
     let config = demo_config(context, folder.path(), &args)?;
-    logging::start(&config.log);
+    logging::start_to(&config.log, || show::Errors);
     let double = GitHubDouble::start(Clock::System)
         .await
         .context("start a GitHub of our own")?;
@@ -247,7 +248,8 @@ impl Demo {
 
     /// Shows a job's events until it is over.
     async fn follow(&self, subject: &Subject) -> anyhow::Result<Job> {
-        let progress = Arc::new(show::Progress::start());
+        // What is shown comes from the database, where it stands without secrets.
+        let screen = Screen::start(Look::of_errors(), Limits::default(), Redactor::default());
         let started = Instant::now();
         let mut seen = 0;
         loop {
@@ -262,10 +264,10 @@ impl Demo {
             if let Some(job) = job {
                 for event in tx.events(&job.id, seen, 1_000).await? {
                     seen = event.seq;
-                    tell(&progress, &event);
+                    screen.tell(&event);
                 }
                 if job.state.is_final() {
-                    progress.end();
+                    screen.end();
                     return Ok(job);
                 }
             }

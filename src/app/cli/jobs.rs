@@ -31,7 +31,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Show one job with its events and effects.
+    /// Show one job with its events and effects; `forgehand show` is for reading.
     Show {
         /// The job's id, as `jobs list` shows it.
         id: JobId,

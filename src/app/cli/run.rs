@@ -1,64 +1,43 @@
 //! `forgehand run`: one task on a local checkout, without GitHub. Shows the diff, leaves a branch
 //! and says by its exit code how it went. Never touches the checkout's files, index or branches
-//! that exist, and leaves no file of its own behind.
+//! that exist, and leaves no file of its own behind but the record of the run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
-use super::progress::tell;
+use super::progress::Limits;
+use super::screen::{self, Screen, paint};
 use super::{Context, Usage, complain, exit_code, show, surroundings};
 use crate::agent::{Brief, Checkpoint, Solution, Stop};
-use crate::app::{ports, prepare_state_dir, stop_on_signal};
+use crate::app::{ports, prepare_state_dir, record};
 use crate::clock::Clock;
 use crate::config::{Config, Problems};
 use crate::event::{Event, RunEvent, Side, Totals};
-use crate::git::{Git, GitError, LocalRepo, Remote, Signature};
+use crate::git::{Git, GitError, LocalRepo, Remote, Signature, Uncommitted};
 use crate::ids::{BranchName, CommitSha, JobId, RepoName, RunId};
 use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::{Redactor, random_hex};
+use crate::secret::Redactor;
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
+use args::{Checks, Output};
 use report::Report;
 
+mod args;
+mod guidance;
+mod interrupt;
+mod people;
 mod report;
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The checks of the project run before and after the change, in the sandbox. The work is done in a \
-temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
-nothing else. Work of a run that did not get through is left on the branch, too.
-
-Exit codes:
-  0    done, or nothing to do
-  2    no result, or checks that passed before fail now
-  3    stopped by a limit
-  4    the model, the sandbox or git failed
-  64   wrong usage
-  78   wrong configuration
-  130  interrupted")]
-pub(super) struct Args {
-    /// A folder of the checkout to work on; its last commit is the base.
-    #[arg(long, default_value = ".", value_name = "FOLDER")]
-    repo: PathBuf,
-    /// What is to be done. `-` reads it from standard input.
-    #[arg(long, value_name = "TEXT")]
-    task: String,
-    /// Name of the branch to leave; it gets a suffix if it exists [default: agent/ and words of the
-    /// task].
-    #[arg(long, value_name = "NAME")]
-    branch: Option<BranchName>,
-    /// Print the result as one JSON document.
-    #[arg(long)]
-    json: bool,
-}
+pub(super) use args::Args;
 
 /// The model, the sandbox or git failed.
 const ERROR: u8 = 4;
@@ -77,47 +56,67 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     };
     complain(&error);
     let code = exit_code(&error).unwrap_or(ERROR);
-    if args.json {
+    if args.output() == Output::Json {
         show::json(&report::failure(&format!("{error:#}"), code))?;
     }
     Ok(ExitCode::from(code))
 }
 
 async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
-    let config = context.config()?;
-    let task = read_task(&args.task)?;
-    let stop = CancellationToken::new();
-    stop_on_signal(stop.clone())?;
+    let began = Instant::now();
+    let mut config = args.context(context).config()?;
+    config.permission.allow.extend(args.allow.iter().cloned());
+    let task = read_task(args.task())?;
+    let (stop, shared_place) = (CancellationToken::new(), interrupt::SharedPlace::default());
+    interrupt::listen(stop.clone(), shared_place.clone())?;
     let redactor = Redactor::default();
     config.secrets().iter().for_each(|secret| redactor.add(secret));
-    let ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
+    let mut ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
-    let ports = ports::for_person(ports, &config, &repo.root)?;
-    note!(
-        "{} at {}, its last commit; what is not committed is left out",
-        repo.root.display(),
-        repo.head.short()
-    );
-    let progress = Arc::new(show::Progress::start());
-    let shown = progress.clone();
-    let recorder =
-        Recorder::in_memory(Clock::System, redactor).with_listener(Arc::new(move |event: &Event| tell(&shown, event)));
+    ports = ports::for_person(ports, &config, &repo.root)?;
+    let look = args.look();
+    if look.is_some() {
+        introduce(&ports, &repo).await;
+    }
+    let limits = Limits {
+        max_turns: config.budget.max_turns,
+    };
+    let screen = look.map(|look| Screen::start(look, limits, redactor.clone()));
+    ports.people = people::find(args.asking(), screen.as_ref(), &stop);
+    if let Some(screen) = &screen {
+        ports.live = screen.live();
+    }
+    let log = args.log.as_deref().map(Log::create).transpose()?;
+    let run = RunId::new(Clock::System.now());
+    let recorder = Recorder::in_memory(Clock::System, redactor);
+    let recorder = recorded(recorder, &config, &run)?.with_listener(Arc::new(move |event: &Event| {
+        if let Some(screen) = &screen {
+            screen.tell(event);
+        }
+        if let Some(log) = &log {
+            log.write(event);
+        }
+    }));
     let scratch = Scratch::make(&config)?;
     let place = Place {
         state_dir: scratch.folder().to_owned(),
         job: JobId::new(Clock::System.now()),
     };
+    // Nobody else sets it.
+    let _ = shared_place.set(place.clone());
     let local = Local {
         ports: &ports,
         repo: &repo,
         args,
         task: &task,
+        run: &run,
         place: &place,
         recorder: &recorder,
         stop: &stop,
+        began,
     };
-    let code = Box::pin(local.work_and_report(&progress)).await;
-    progress.end();
+    let code = Box::pin(local.work_and_report()).await;
+    screen::end_active();
     // Also what an interrupted checkout left, which is no run folder yet.
     if let Err(error) = remove_all(&place.state_dir, &place.job) {
         note!("forgehand: {error:#}");
@@ -125,10 +124,65 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     code
 }
 
-fn read_task(task: &str) -> anyhow::Result<String> {
+/// Where the run begins, with which model, and what it leaves out.
+async fn introduce(ports: &Ports, repo: &LocalRepo) {
+    let branch = repo
+        .branch
+        .as_ref()
+        .map(|branch| format!(" on {branch}"))
+        .unwrap_or_default();
+    note!(
+        "{}{branch} at {} · {}",
+        paint::clean(&repo.root.display().to_string()),
+        repo.head.short(),
+        paint::one_line(ports.model.name())
+    );
+    match ports.git.uncommitted(repo).await {
+        Ok(found) if found == Uncommitted::default() => {}
+        Ok(Uncommitted { changed, unknown }) => {
+            let counted = |count: usize, what: &str| match count {
+                0 => None,
+                1 => Some(format!("1 {what} file")),
+                _ => Some(format!("{count} {what} files")),
+            };
+            let parts = [counted(changed, "changed"), counted(unknown, "untracked")];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            note!(
+                "The run starts from the last commit: {} that you have not committed are left out.",
+                parts.join(" and ")
+            );
+        }
+        Err(error) => {
+            tracing::debug!(%error, "what is not committed was not counted");
+            note!("The run starts from the last commit; what is not committed is left out.");
+        }
+    }
+}
+
+/// The recorder with a record of the run, where one can be kept.
+fn recorded(recorder: Recorder, config: &Config, run: &RunId) -> anyhow::Result<Recorder> {
+    let Some(folder) = record::folder(config, &surroundings()?) else {
+        return Ok(recorder);
+    };
+    match record::begin(&folder, run) {
+        Ok(tape) => Ok(recorder.with_tape(tape)),
+        Err(error) => {
+            note!("forgehand: this run is not recorded: {error:#}");
+            Ok(recorder)
+        }
+    }
+}
+
+fn read_task(task: Option<String>) -> anyhow::Result<String> {
     use std::io::Read as _;
-    let mut text = task.to_owned();
-    if task == "-" {
+    let Some(mut text) = task else {
+        return Err(Usage(
+            "say what is to be done: forgehand run \"Mend the …\", or --task TEXT, or - to read it from standard input"
+                .to_owned(),
+        )
+        .into());
+    };
+    if text == "-" {
         let mut bytes = Vec::new();
         std::io::stdin()
             .take(MAX_TASK_BYTES + 1)
@@ -144,7 +198,7 @@ fn read_task(task: &str) -> anyhow::Result<String> {
         .into());
     }
     if text.trim().is_empty() {
-        return Err(Usage("the task is empty; say what is to be done with --task TEXT".to_owned()).into());
+        return Err(Usage("the task is empty; say what is to be done".to_owned()).into());
     }
     Ok(text)
 }
@@ -154,6 +208,25 @@ async fn open_repo(git: &Git, folder: &Path) -> anyhow::Result<LocalRepo> {
         // Whoever named the folder can name another one.
         Err(error @ GitError::NotFound(_)) => Err(Usage(format!("--repo {}: {error}", folder.display())).into()),
         other => other.with_context(|| format!("open {}", folder.display())),
+    }
+}
+
+/// The file that the run is written to, a line for each event.
+struct Log(Mutex<std::fs::File>);
+
+impl Log {
+    fn create(file: &Path) -> anyhow::Result<Self> {
+        let created = std::fs::File::create(file).with_context(|| format!("--log: make {}", file.display()))?;
+        Ok(Self(Mutex::new(created)))
+    }
+
+    /// A full disk is no reason to lose the run itself.
+    fn write(&self, event: &Event) {
+        use std::io::Write as _;
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(line) = serde_json::to_string(event) {
+            drop(writeln!(file, "{line}"));
+        }
     }
 }
 
@@ -181,7 +254,7 @@ impl Scratch {
 }
 
 /// Why there is no result, in words.
-fn in_words(error: JobError) -> String {
+pub(super) fn in_words(error: JobError) -> String {
     match error {
         JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
             reason
@@ -197,13 +270,15 @@ struct Local<'a> {
     repo: &'a LocalRepo,
     args: &'a Args,
     task: &'a str,
+    run: &'a RunId,
     place: &'a Place,
     recorder: &'a Recorder,
     stop: &'a CancellationToken,
+    began: Instant,
 }
 
 impl Local<'_> {
-    async fn work_and_report(&self, progress: &show::Progress) -> anyhow::Result<u8> {
+    async fn work_and_report(&self) -> anyhow::Result<u8> {
         let work = self.prepare().await?;
         let (finished, failure) = match self.work(work.clone()).await {
             Ok(finished) => (Some(finished), None),
@@ -221,25 +296,28 @@ impl Local<'_> {
             },
             None => (None, None),
         };
-        progress.end();
+        screen::end_active();
         let report = Report {
-            base: &self.repo.head,
+            repo: self.repo,
             finished: finished.as_ref(),
             failure: failure.or(lost),
             left,
             totals: Totals::of(self.recorder.kept().iter().map(|event| &event.body)),
+            took: self.began.elapsed(),
         };
-        if self.args.json {
-            show::json(&report.as_json())?;
-        } else {
-            report.print();
+        match self.args.output() {
+            Output::Json => show::json(&report.as_json())?,
+            Output::Text(diff) => {
+                report.print(diff);
+                note!("forgehand replay {} runs it again from its record", self.run);
+            }
         }
         Ok(report.ending().1)
     }
 
     async fn work(&self, work: Work) -> Result<Finished, JobError> {
         let started = RunEvent::RunStarted {
-            run: RunId::new(self.ports.clock.now()),
+            run: self.run.clone(),
             model: self.ports.model.name().to_owned(),
         };
         self.recorder.record(started).await?;
@@ -251,7 +329,21 @@ impl Local<'_> {
             self.recorder,
             self.stop,
         );
-        Box::pin(working).await
+        // The checkout knows no stop: nothing has been done yet that could get lost.
+        tokio::select! {
+            biased;
+            worked = Box::pin(working) => worked,
+            () = self.stopped_before_opening() => Err(JobError::Fail("stopped before the checkout stood".to_owned())),
+        }
+    }
+
+    async fn stopped_before_opening(&self) {
+        self.stop.cancelled().await;
+        let is_open = |event: &Event| matches!(event.body, RunEvent::WorkspaceOpened { .. });
+        if self.recorder.kept().iter().any(is_open) {
+            // Whatever goes on obeys the stop by itself.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// What a run that broke off has done so far, if its checkout still stands: as a run that goes
@@ -276,6 +368,7 @@ impl Local<'_> {
             }),
             conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
+            record: None,
         };
         // A stop has been obeyed already; taking the work in is short.
         let go_on = CancellationToken::new();
@@ -295,21 +388,24 @@ impl Local<'_> {
         let repo_config = self.repo_config(&mirror, &remote, &base).await?;
         let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
-        let rules = run::rules_of(self.ports, &mirror, &remote, &base, &repo_config).await;
+        let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, &files, &repo_config).await?;
         let brief = Brief {
             repo: self.name(),
             title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),
             instructions: String::new(),
-            rules: rules.map_err(|error| anyhow::anyhow!(in_words(error)))?,
-            checks: repo_config.test.clone().unwrap_or(found.test),
+            rules,
+            checks: match self.args.checks() {
+                Checks::Given(commands) => commands,
+                Checks::Found => repo_config.test.clone().unwrap_or(found.test),
+            },
             files,
             notes: Vec::new(),
         };
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {
             brief,
-            fence: random_hex::<16>(),
+            guidance,
             mirror,
             remote,
             base,

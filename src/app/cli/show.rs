@@ -1,12 +1,13 @@
-//! How results are printed: JSON for scripts, short lines for people, progress on a terminal.
+//! How results are printed: JSON for scripts, short lines for people. What is said while a run is
+//! shown goes through its screen.
 //! Never prints to standard error what belongs to the result.
 
 use std::fmt::Arguments;
-use std::io::{IsTerminal as _, Write as _};
-use std::time::Duration;
+use std::io::Write as _;
 
 use chrono::{DateTime, Utc};
-use indicatif::{ProgressBar, ProgressStyle};
+
+use super::screen;
 
 /// A line of the result, on standard output.
 macro_rules! say {
@@ -27,7 +28,23 @@ pub(super) fn to_output(line: Arguments<'_>) {
 
 /// As [`to_output`].
 pub(super) fn to_error(line: Arguments<'_>) {
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+    if let Err(line) = screen::show_line(line.to_string()) {
+        drop(writeln!(std::io::stderr().lock(), "{line}"));
+    }
+}
+
+/// Standard error for whoever writes whole lines, such as logs.
+pub(super) struct Errors;
+
+impl std::io::Write for Errors {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        to_error(format_args!("{}", String::from_utf8_lossy(bytes).trim_end()));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints a value as pretty JSON.
@@ -39,45 +56,4 @@ pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// A time as people read it in a terminal.
 pub(super) fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// A spinner on a terminal; elsewhere each message is a plain line on standard error.
-pub(super) struct Progress {
-    bar: Option<ProgressBar>,
-}
-
-impl Progress {
-    pub(super) fn start() -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self { bar: None };
-        }
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>4} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self { bar: Some(bar) }
-    }
-
-    /// What is going on right now.
-    pub(super) fn now(&self, message: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(message.to_owned()),
-            None => note!("… {message}"),
-        }
-    }
-
-    /// Something that stays on the screen.
-    pub(super) fn line(&self, message: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(message),
-            None => note!("{message}"),
-        }
-    }
-
-    pub(super) fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }

@@ -110,6 +110,33 @@ fn other_builds_are_known() {
 }
 
 #[test]
+fn perl_distributions_are_proved_unless_they_need_a_build() {
+    check(&[("Makefile.PL", ""), ("t/00-load.t", "")], "prove -lr t");
+    check(
+        &[("dist.ini", ""), ("t/unit/a.t", ""), ("GNUmakefile", "test:\n")],
+        "prove -lr t",
+    );
+    check(&[("Makefile.PL", ""), ("lib/A.pm", "")], "");
+    check(&[("Makefile.PL", ""), ("A.xs", ""), ("t/a.t", "")], "");
+    check(&[("t/a.t", "")], "");
+}
+
+#[test]
+fn meson_counts_where_it_declares_tests() {
+    let lines = "meson setup \"$HOME/meson-build\" | meson test -C \"$HOME/meson-build\" --print-errorlogs";
+    check(&[("meson.build", "project('x')\n  test('a', b)\n")], lines);
+    check(
+        &[
+            ("meson.build", "subdir('tests')\n"),
+            ("tests/meson.build", "test('a', b)\n"),
+        ],
+        lines,
+    );
+    check(&[("meson.build", "project('x')\n# test('a', b)\nlatest(x)\n")], "");
+    check(&[("tests/meson.build", "test('a', b)\n")], "");
+}
+
+#[test]
 fn scripts_run_with_their_own_interpreter() {
     check(&[("tests/run", "#!/usr/bin/env bash\n")], "bash tests/run");
     check(&[("tests/run", "#!/usr/bin/env -S python3 -u\n")], "python3 tests/run");

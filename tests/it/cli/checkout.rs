@@ -90,9 +90,15 @@ pub(super) fn call(tool: &str, arguments: Value) -> Value {
     json!({"say": "On it.", "calls": [{"tool": tool, "arguments": arguments}]})
 }
 
+/// A change, with the run and the look at the difference that a good worker adds.
+pub(super) fn change(tool: &str, arguments: Value) -> Value {
+    let look = json!({"tool": "run_command", "arguments": {"command": "sh test.sh; git diff"}});
+    json!({"say": "On it.", "calls": [{"tool": tool, "arguments": arguments}, look]})
+}
+
 /// The edit that mends the bug.
 pub(super) fn edit() -> Value {
-    call(
+    change(
         "edit_file",
         json!({"path": "add.sh", "old_text": "$1 - $2", "new_text": "$1 + $2"}),
     )

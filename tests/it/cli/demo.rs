@@ -74,8 +74,8 @@ fn the_whole_way_is_told() {
     }
     ended
         .assert_err("… Check out the repository")
-        .assert_err("  before: cargo test → exit 101")
-        .assert_err("  after: cargo test → exit 0");
+        .assert_err("  before  ✗ cargo test  exit 101")
+        .assert_err("  after   ✓ cargo test  exit 0");
     user.assert_tidy();
 }
 

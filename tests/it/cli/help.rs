@@ -3,12 +3,15 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 20] = [
     "",
     "serve",
     "worker",
     "run",
+    "trust",
+    "replay",
     "demo",
+    "show",
     "jobs",
     "jobs list",
     "jobs show",

@@ -57,6 +57,17 @@ async fn an_operator_lists_shows_cancels_and_retries() {
         let kinds = |part: &str| shown[part].as_array().map_or(0, Vec::len);
         assert!(kinds("events") > 20 && kinds("effects") >= 6, "{shown:#}");
         assert!(!shown.to_string().contains("PRIVATE KEY"));
+        let read = service.run(&["show", &id]).await;
+        let read = String::from_utf8(read.stdout).unwrap();
+        for part in [
+            "attempt 1, by ",
+            "━━ Work on the change",
+            "Turn 1  ",
+            "✓ finish ",
+            "finished: ",
+        ] {
+            assert!(read.contains(part), "{part:?} is not in\n{read}");
+        }
         assert_eq!(site.double.pulls(REPO).unwrap().len(), 1);
         assert_invariants(&service).await;
         service.stop().await;

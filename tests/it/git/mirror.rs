@@ -125,6 +125,7 @@ async fn files_are_read_through_links_but_never_out_of_the_tree() {
     ] {
         std::os::unix::fs::symlink(target, bench.path("people").join(name)).unwrap();
     }
+    std::fs::write(bench.path("people").join("src/first.rs"), "the first of its folder\n").unwrap();
     let at = bench.people_push("links");
     bench.refresh().await.unwrap();
     let read = async |path: &str| {
@@ -139,6 +140,8 @@ async fn files_are_read_through_links_but_never_out_of_the_tree() {
     assert!(read("docs/lib.rs").await.unwrap().contains("pub fn one"));
     for path in [
         "src",
+        "src/none.rs",
+        "docs/none.rs",
         "none",
         "up",
         "abs",

@@ -31,7 +31,7 @@ pub(super) fn with_bug(seed: RepositorySeed) -> RepositorySeed {
 
 /// The model's turn that mends the bug.
 pub fn mend() -> Reply {
-    Reply::call(
+    Reply::change(
         "edit_file",
         json!({"path": "count.sh", "old_text": " - 1 ", "new_text": " "}),
     )
@@ -44,7 +44,7 @@ pub fn finish() -> Reply {
 
 /// The model's turn that writes a small file.
 pub fn note(path: &str) -> Reply {
-    Reply::call("write_file", json!({"path": path, "content": "x\n"}))
+    Reply::change("write_file", json!({"path": path, "content": "x\n"}))
 }
 
 /// The whole script of a run that finds nothing to do.

@@ -22,11 +22,11 @@ fn with_lint(seed: forgehand::demo::double::RepositorySeed) -> forgehand::demo::
 
 fn break_lint() -> Reply {
     let content = "# FIXME\nwc -w\n";
-    Reply::call("write_file", json!({"path": "count.sh", "content": content}))
+    Reply::change("write_file", json!({"path": "count.sh", "content": content}))
 }
 
 fn mend_lint() -> Reply {
-    Reply::call("write_file", json!({"path": "count.sh", "content": "wc -w\n"}))
+    Reply::change("write_file", json!({"path": "count.sh", "content": "wc -w\n"}))
 }
 
 #[tokio::test]
@@ -171,10 +171,43 @@ async fn a_check_that_stays_broken_keeps_the_work_from_being_offered() {
 }
 
 #[tokio::test]
+async fn m06_m07_a_weakened_test_stands_under_risks_whatever_the_summary_says() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let weaken = Reply::change("write_file", json!({"path": "test.sh", "content": "echo ok\nexit 0\n"}));
+            let proud = Reply::finish("Count the last word", "All 12 tests pass and nothing is risky.");
+            service.model.play([weaken, proud]);
+            service.labelled_issue();
+            service.done().await;
+            let (_, body) = service.text_of(service.only_pull().number);
+            let risks = body
+                .split("## Risks")
+                .nth(1)
+                .and_then(|rest| rest.split("## ").next())
+                .unwrap();
+            assert!(
+                risks.contains("A failure may be swallowed in") && risks.contains("exit 0"),
+                "{body}"
+            );
+            assert!(risks.contains("An existing test was edited"), "{body}");
+            let verified = body
+                .split("## Verification")
+                .nth(1)
+                .and_then(|rest| rest.split("## ").next())
+                .unwrap();
+            assert!(
+                verified.contains("| `sh test.sh` |") && !verified.contains("12 tests"),
+                "{body}"
+            );
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn g18_a_change_to_workflows_is_refused_and_the_agent_is_told() {
     usual()
         .tell(async |service: &mut Service| {
-            let undo = Reply::call("run_command", json!({"command": "rm -r .github"}));
+            let undo = Reply::call("run_command", json!({"command": "rm -r .github && sh test.sh"}));
             let script = [note(".github/workflows/ci.yml"), mend(), finish(), undo, finish()];
             service.model.play(script);
             service.labelled_issue();

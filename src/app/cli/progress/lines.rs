@@ -1,0 +1,50 @@
+//! Events that are a line or two and nothing else. Never keeps anything.
+
+use super::super::screen::canvas::{Dress, Row};
+use super::super::screen::paint::{clean, one_line};
+use super::{gist, result};
+use crate::event::RunEvent;
+use crate::text;
+
+/// The lines of an event that is none of the model's words, calls, plans and checks.
+pub(in crate::app::cli) fn of(event: &RunEvent) -> Vec<Row> {
+    match event {
+        RunEvent::Noted { text } | RunEvent::BudgetWarned { text } | RunEvent::Shortened { text, .. } => {
+            let text = clean(text);
+            let lines = text.lines().filter(|line| !line.trim().is_empty()).enumerate();
+            lines
+                .map(|(at, line)| {
+                    let mark = if at == 0 { "  note: " } else { "        " };
+                    vec![Dress::Yellow.on(format!("{mark}{}", line.trim_end()))]
+                })
+                .collect()
+        }
+        RunEvent::WorkspaceOpened { sandbox, .. } => {
+            vec![vec![Dress::Dim.on(format!("  sandbox: {}", one_line(sandbox)))]]
+        }
+        RunEvent::SetUpRan {
+            command,
+            exit_code,
+            took_ms,
+        } => {
+            let mark = match exit_code {
+                Some(0) => Dress::Green.on("✓ "),
+                _ => Dress::Red.on("✗ "),
+            };
+            let exit = exit_code.map_or_else(|| "killed".to_owned(), |code| format!("exit {code}"));
+            vec![vec![
+                Dress::Dim.on("  set-up  "),
+                mark,
+                Dress::None.on(text::cap_chars(&one_line(command), gist::MAX_CHARS)),
+                Dress::Dim.on(result(&exit, *took_ms)),
+            ]]
+        }
+        RunEvent::AttemptFailed { reason, .. } => {
+            vec![vec![
+                Dress::Red.on(format!("  this attempt failed: {}", one_line(reason))),
+            ]]
+        }
+        RunEvent::RunResumed { turn, .. } => vec![vec![Dress::Dim.on(format!("  goes on after turn {turn}"))]],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,268 @@
+//! The words of `forgehand run`, and what they mean for the configuration. Never reads a file.
+
+use std::path::PathBuf;
+
+use super::super::Context;
+use super::super::screen::{Look, Reasoning};
+use crate::ids::BranchName;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The checks of the project run before and after the change, in the sandbox. The work is done in a \
+temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
+nothing else. Ctrl-C stops the run and keeps its work; work of a run that did not get through is \
+left on the branch, too.
+
+Exit codes:
+  0    done, or nothing to do
+  2    no result, or checks that passed before fail now
+  3    stopped by a limit
+  4    the model, the sandbox or git failed
+  64   wrong usage
+  78   wrong configuration
+  130  interrupted")]
+pub(in crate::app::cli) struct Args {
+    /// What is to be done, in words. `-` reads it from standard input.
+    #[arg(value_name = "TASK", conflicts_with = "task")]
+    words: Vec<String>,
+    /// The same as an option.
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// A folder of the checkout to work on; its last commit is the base.
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
+    pub(super) repo: PathBuf,
+    /// Name of the branch to leave; it gets a suffix if it exists [default: agent/ and words of the
+    /// task].
+    #[arg(long, value_name = "NAME")]
+    pub(super) branch: Option<BranchName>,
+    /// A command that has to pass, instead of those found; may be repeated.
+    #[arg(long = "check", value_name = "COMMAND", conflicts_with = "no_checks")]
+    checks: Vec<String>,
+    /// Verify nothing.
+    #[arg(long)]
+    no_checks: bool,
+    /// A tool call that needs no asking, such as `run_command:cargo test` or `web_fetch:docs.rs`; may
+    /// be repeated (`permission.allow`).
+    #[arg(long, value_name = "RULE")]
+    pub(super) allow: Vec<String>,
+    /// Ask nobody: what needs a person's permission is not done.
+    #[arg(long, conflicts_with = "yes")]
+    unattended: bool,
+    /// Say yes to whatever the run would ask permission for.
+    #[arg(long, short = 'y')]
+    yes: bool,
+    /// Write what happens to this file, for `forgehand show`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) log: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    shown: ShownArgs,
+}
+
+/// Shorthands for keys of the configuration.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Model and limits")]
+struct ModelArgs {
+    /// Name of the model, as its server knows it (`model.name`).
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Address of an OpenAI-compatible server (`model.base_url`, and `model.provider=openai`).
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Most replies of the model (`budget.max_turns`).
+    #[arg(long, value_name = "NUMBER")]
+    max_turns: Option<u32>,
+    /// Most money in US dollars (`budget.max_cost_usd`).
+    #[arg(long, value_name = "DOLLARS")]
+    max_cost: Option<f64>,
+    /// Most time of the model and its tools (`budget.max_minutes`).
+    #[arg(long, value_name = "NUMBER")]
+    max_minutes: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is shown")]
+struct ShownArgs {
+    /// Print the result as one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Show only the result, and not how it comes about.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Show what the model thinks, where its server tells.
+    #[arg(long)]
+    show_reasoning: bool,
+    /// Show the changed files instead of the diff.
+    #[arg(long, conflicts_with = "no_diff")]
+    stat: bool,
+    /// Show no diff.
+    #[arg(long)]
+    no_diff: bool,
+}
+
+/// Which commands verify the change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Checks {
+    /// Those of the repository's own file, or those found.
+    Found,
+    /// Exactly these.
+    Given(Vec<String>),
+}
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// Whoever sits at the terminal, if there is one.
+    AtTerminal,
+    /// Nobody, and nothing is done that needs permission.
+    Nobody,
+    /// Nobody, and everything is permitted.
+    AlwaysYes,
+}
+
+/// How the result is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Json,
+    Text(Diff),
+}
+
+/// What is shown of the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Diff {
+    Whole,
+    Files,
+    Nothing,
+}
+
+impl Args {
+    /// The task as it was given, if it was.
+    pub(super) fn task(&self) -> Option<String> {
+        match self.words.as_slice() {
+            [] => self.task.clone(),
+            words => Some(words.join(" ")),
+        }
+    }
+
+    pub(super) fn checks(&self) -> Checks {
+        match self.checks.as_slice() {
+            [] if self.no_checks => Checks::Given(Vec::new()),
+            [] => Checks::Found,
+            given => Checks::Given(given.to_vec()),
+        }
+    }
+
+    pub(super) fn asking(&self) -> Asking {
+        match (self.yes, self.unattended) {
+            (true, _) => Asking::AlwaysYes,
+            (_, true) => Asking::Nobody,
+            _ => Asking::AtTerminal,
+        }
+    }
+
+    pub(super) fn output(&self) -> Output {
+        let shown = &self.shown;
+        match (shown.json, shown.stat, shown.no_diff) {
+            (true, ..) => Output::Json,
+            (_, true, _) => Output::Text(Diff::Files),
+            (_, _, true) => Output::Text(Diff::Nothing),
+            _ => Output::Text(Diff::Whole),
+        }
+    }
+
+    /// How the run is shown while it goes on; nothing for whoever wants to see the result only.
+    pub(super) fn look(&self) -> Option<Look> {
+        let mut look = Look::of_errors();
+        if self.shown.show_reasoning {
+            look.reasoning = Reasoning::Shown;
+        }
+        (!self.shown.quiet).then_some(look)
+    }
+
+    /// The same surroundings with the keys that shorthands set; they are stronger than `--set`.
+    pub(super) fn context(&self, context: &Context) -> Context {
+        let model = &self.model;
+        let base_url = model.base_url.as_ref();
+        let keys = [
+            ("model.provider", base_url.map(|_| "openai".to_owned())),
+            ("model.base_url", base_url.cloned()),
+            ("model.name", model.model.clone()),
+            ("budget.max_turns", model.max_turns.map(|most| most.to_string())),
+            ("budget.max_cost_usd", model.max_cost.map(|most| most.to_string())),
+            ("budget.max_minutes", model.max_minutes.map(|most| most.to_string())),
+        ];
+        let mut set = context.set.clone();
+        set.extend(
+            keys.into_iter()
+                .filter_map(|(key, value)| Some(format!("{key}={}", value?))),
+        );
+        Context {
+            file: context.file.clone(),
+            set,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        Line::try_parse_from(["run"].into_iter().chain(line.split(' ')))
+            .unwrap_or_else(|error| panic!("{error}"))
+            .args
+    }
+
+    #[test]
+    fn the_task_is_words_or_an_option() {
+        assert_eq!(parse("Mend the sum").task().as_deref(), Some("Mend the sum"));
+        assert_eq!(parse("-").task().as_deref(), Some("-"));
+        assert_eq!(parse("--task Mend --stat").task().as_deref(), Some("Mend"));
+        assert_eq!(parse("--stat").task(), None);
+        assert!(Line::try_parse_from(["run", "Mend", "--task", "it"]).is_err());
+    }
+
+    #[test]
+    fn shorthands_are_keys_of_the_configuration() {
+        let context = Context {
+            file: None,
+            set: vec!["model.name=a".to_owned()],
+        };
+        let set = |line: &str| parse(line).context(&context).set;
+        assert_eq!(set("x"), ["model.name=a"]);
+        assert_eq!(
+            set("x --model b --base-url http://h/v1?a=b --max-cost 0.5 --max-turns 7 --max-minutes 3"),
+            [
+                "model.name=a",
+                "model.provider=openai",
+                "model.base_url=http://h/v1?a=b",
+                "model.name=b",
+                "budget.max_turns=7",
+                "budget.max_cost_usd=0.5",
+                "budget.max_minutes=3"
+            ]
+        );
+    }
+
+    #[test]
+    fn checks_and_output_are_chosen_by_one_option_each() {
+        assert_eq!(parse("x").checks(), Checks::Found);
+        assert_eq!(parse("x --no-checks").checks(), Checks::Given(Vec::new()));
+        let given = Checks::Given(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(parse("x --check a --check b").checks(), given);
+        assert_eq!(parse("x").output(), Output::Text(Diff::Whole));
+        assert_eq!(parse("x --stat").output(), Output::Text(Diff::Files));
+        assert_eq!(parse("x --no-diff --json").output(), Output::Json);
+        assert_eq!(parse("x --unattended").asking(), Asking::Nobody);
+        assert_eq!(parse("x -y -q").asking(), Asking::AlwaysYes);
+    }
+}
