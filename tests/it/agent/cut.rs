@@ -105,7 +105,6 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
         fence: FENCE,
         brief: &brief,
         setting: &setting,
-        setting: &bench.setting,
         sandbox: &bench.sandbox,
         model,
         tools,
