@@ -18,6 +18,7 @@ use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
+use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
@@ -33,6 +34,7 @@ mod environment;
 mod gather;
 mod guidance;
 mod record;
+mod restore;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
@@ -69,6 +71,8 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// What is kept for later runs, where the run has a repository of its own to keep it for.
+    pub memory: Option<Memory>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
     /// The time.
@@ -110,6 +114,8 @@ pub struct Place {
 pub struct Earlier {
     /// Its complete checkout with whatever the agent did there.
     pub folder: Option<RunFolder>,
+    /// The change it had made until then, where there is no folder: a bundle on top of the base.
+    pub bundle: Option<Vec<u8>>,
     /// How the agent ended, if it had.
     pub solution: Option<Solution>,
     /// The conversation up to the last complete turn.
@@ -164,7 +170,7 @@ pub async fn work(
     recorder: &Recorder,
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
-    let opening = open(ports, &work, earlier.folder.take(), place, recorder);
+    let opening = open(ports, &work, &mut earlier, place, recorder);
     let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
@@ -212,6 +218,11 @@ impl Desk<'_> {
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
         if worked_in && known {
             verdict.base = earlier.base_checks;
+            if earlier.bundle.is_some() {
+                // The files are what they were, what was prepared beside them is not.
+                let prepare = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
+                stage(self.recorder, Stage::SetUp, prepare).await?;
+            }
         } else {
             let prepare = self.prepare(&work, worked_in);
             let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
@@ -219,9 +230,13 @@ impl Desk<'_> {
             work.brief.notes.extend(notes);
         }
         work.brief.notes.extend(verdict.base_in_words());
+        if let Some(memory) = &self.ports.memory {
+            work.brief.notes.extend(memory.in_brief().await?);
+        }
         let budget = budget(&self.ports.budget, &work.repo_config);
         let record = match earlier.record {
-            Some(record) => record,
+            // The limits are those of now: an administrator may have changed them.
+            Some(record) => Record { budget, ..record },
             None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
         };
         if earlier.solution.is_none() {
@@ -338,7 +353,15 @@ impl Desk<'_> {
             .with_children()
             .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
-        of_the_web.fold(of_the_sandbox, Toolbox::with)
+        let mut tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
+        if let Some(memory) = &self.ports.memory {
+            tools = tools.remembering(memory);
+        }
+        if self.ports.people.can_ask() {
+            tools.asking_people()
+        } else {
+            tools
+        }
     }
 
     /// What the agent finds beside its brief.
@@ -467,14 +490,14 @@ fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
 async fn open(
     ports: &Ports,
     work: &Work,
-    earlier: Option<RunFolder>,
+    earlier: &mut Earlier,
     place: &Place,
     recorder: &Recorder,
 ) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
-    let folder = match earlier {
+    let folder = match earlier.folder.take() {
         Some(folder) => folder,
         None => {
-            fresh(
+            let folder = fresh(
                 ports,
                 &place.state_dir,
                 &place.job,
@@ -482,10 +505,17 @@ async fn open(
                 &work.remote,
                 &work.base,
             )
-            .await?
+            .await?;
+            if let Some(bundle) = &earlier.bundle {
+                restore::lay_down(&folder, bundle).await?;
+            }
+            folder
         }
     };
     let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    if earlier.bundle.is_some() {
+        restore::take_up(&sandbox).await?;
+    }
     let description = sandbox.description().to_string();
     recorder
         .record(RunEvent::WorkspaceOpened {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::memory::Memory;
 use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
@@ -16,9 +17,11 @@ mod agent;
 mod alias;
 mod apply_patch;
 mod arguments;
+mod ask_user;
 mod ast_grep;
 mod background;
 mod commit;
+mod confirm;
 mod diff;
 mod edit;
 mod edit_file;
@@ -27,9 +30,11 @@ mod glob;
 mod grep;
 mod key;
 mod list_directory;
+mod memory;
 mod patch;
 mod plan;
 mod read_file;
+mod reason;
 mod review;
 mod run_command;
 mod run_tests;
@@ -155,6 +160,11 @@ pub trait Tool: Send + Sync {
     fn may_repeat(&self) -> bool {
         false
     }
+    /// Whether the same call again may have another answer though nothing was done in between, so
+    /// that asking again is no sign of being stuck.
+    fn waits(&self) -> bool {
+        false
+    }
     /// What the rules of permission know the call by, such as `write_file:src/`.
     fn permission_key(&self, _arguments: &Value) -> String {
         self.spec().name
@@ -166,6 +176,9 @@ pub trait Tool: Send + Sync {
 /// The tools of a run.
 pub struct Toolbox {
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
+    /// Tools that ask people. Offered only where somebody can be asked; called all the same, they
+    /// are answered with what to do instead.
+    asking: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Toolbox {
@@ -205,6 +218,7 @@ impl Toolbox {
             Box::new(plan::Plan),
             Box::new(finish::FinishTool::default()),
         ];
+        let asking: [Box<dyn Tool>; 2] = [Box::new(ask_user::AskUser), Box::new(confirm::Confirm)];
         let tools = before.into_iter().chain([first, second]).chain(after);
         let told = |tool: Box<dyn Tool>| {
             let mut spec = tool.spec();
@@ -215,13 +229,29 @@ impl Toolbox {
         };
         Self {
             tools: tools.map(told).collect(),
+            asking: asking.into_iter().map(|tool| (tool.spec(), tool)).collect(),
         }
+    }
+
+    /// The same tools, with `ask_user` and `confirm` offered.
+    #[must_use]
+    pub fn asking_people(mut self) -> Self {
+        self.tools.append(&mut self.asking);
+        self
+    }
+
+    /// The same tools, with `memory` and `reason`.
+    #[must_use]
+    pub fn remembering(self, memory: &Memory) -> Self {
+        self.with(Box::new(memory::MemoryTool(memory.clone())))
+            .with(Box::new(reason::Reason(memory.clone())))
     }
 
     /// What a child may do on an errand: look, and give its conclusion.
     pub fn for_errand(errand: &Errand) -> Self {
         let mut tools = Self::standard();
         tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.asking.clear();
         tools.with(match errand {
             Errand::Answer { .. } => Box::new(agent::Conclude),
             Errand::Review { .. } => Box::new(review::ConcludeReview),
@@ -262,10 +292,15 @@ impl Toolbox {
     pub fn permission_key(&self, call: &ToolCall) -> String {
         let arguments = arguments::parse_json(&call.arguments).unwrap_or_default();
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.permission_key(&arguments),
+        match self.find(&name) {
+            Some(tool) => tool.permission_key(&arguments),
             None => name,
         }
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let mut all = self.tools.iter().chain(&self.asking);
+        all.find(|(spec, _)| spec.name == name).map(|(_, tool)| tool.as_ref())
     }
 
     /// The call as it will run, for people: the tool's own name and its arguments as JSON.
@@ -302,8 +337,8 @@ impl Toolbox {
             ))
         })?;
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.call(context, arguments).await,
+        match self.find(&name) {
+            Some(tool) => tool.call(context, arguments).await,
             None => Err(ToolError::BadCall(self.unknown(&call.name))),
         }
     }
@@ -312,8 +347,13 @@ impl Toolbox {
     /// does nothing.
     pub fn may_repeat(&self, call: &ToolCall) -> bool {
         let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
-        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
-        found.is_none_or(|(_, tool)| tool.may_repeat())
+        self.find(&name).is_none_or(Tool::may_repeat)
+    }
+
+    /// Whether a call waits for something, see [`Tool::waits`].
+    pub fn waits(&self, call: &ToolCall) -> bool {
+        let (name, _) = alias::resolve(&call.name, Value::Null);
+        self.find(&name).is_some_and(Tool::waits)
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -439,115 +479,4 @@ fn unexpected(what: &str) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_taken_as_models_write_them() {
-        for (path, expected) in [
-            ("src/a.rs", "src/a.rs"),
-            ("./src/a.rs", "src/a.rs"),
-            ("/workspace/src/a.rs", "src/a.rs"),
-            ("/workspace", ""),
-            (".", ""),
-            ("/workspaces/a", "/workspaces/a"),
-            ("../a", "../a"),
-        ] {
-            assert_eq!(relative(path), expected);
-        }
-    }
-
-    #[test]
-    fn the_way_of_editing_that_suits_a_model_comes_first() {
-        let names = |tools: &Toolbox| -> Vec<String> { tools.specs().iter().map(|spec| spec.name.clone()).collect() };
-        let (replace, patch) = (Toolbox::standard(), Toolbox::preferring(EditFormat::Patch));
-        assert_eq!(names(&replace)[2..4], ["edit_file", "apply_patch"]);
-        assert_eq!(names(&patch)[2..4], ["apply_patch", "edit_file"]);
-        assert!(patch.specs()[3].description.starts_with("Second choice; apply_patch"));
-        assert!(patch.specs()[2].description.starts_with("Changes"));
-        let mut sorted = (names(&replace), names(&patch));
-        sorted.0.sort();
-        sorted.1.sort();
-        assert_eq!(sorted.0, sorted.1);
-    }
-
-    #[test]
-    fn rules_of_permission_can_name_every_tool() {
-        for spec in Toolbox::standard().specs() {
-            assert!(
-                crate::permission::is_known_tool(&spec.name),
-                "{} is missing in the table of permission/rule.rs",
-                spec.name
-            );
-        }
-    }
-
-    #[track_caller]
-    fn check_key(name: &str, arguments: &str, key: &str) {
-        let call = ToolCall {
-            id: String::new(),
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-        };
-        assert_eq!(Toolbox::standard().permission_key(&call), key);
-    }
-
-    #[test]
-    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
-        check_key(
-            "run_command",
-            r#"{"command": "/usr/bin/git  status"}"#,
-            "run_command:git status",
-        );
-        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
-        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
-        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
-        check_key(
-            "write_file",
-            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
-            "write_file:src/a.rs",
-        );
-        check_key(
-            "edit",
-            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
-            "edit_file:a",
-        );
-        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
-        check_key("list_directory", "{}", "list_directory:.");
-        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
-        check_key(
-            "apply_patch",
-            &format!(r#"{{"patch": "{patch}"}}"#),
-            "apply_patch:a\nb\nc",
-        );
-        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
-        check_key("run_command", "{", "run_command");
-        check_key("start_command", r#"{"command": "npm  test"}"#, "start_command:npm test");
-        check_key(
-            "patch",
-            r#"{"input": "*** Update File: b\n*** Move to: a\n-x\n+y"}"#,
-            "apply_patch:a\nb",
-        );
-        check_key("apply_patch", r#"{"patch": "x"}"#, "apply_patch");
-        check_key("nonsense", "{}", "nonsense");
-    }
-
-    #[test]
-    fn every_specification_is_a_plain_schema() {
-        for spec in Toolbox::standard().specs() {
-            let schema = &spec.parameters;
-            assert_eq!(schema["type"], "object", "{}", spec.name);
-            for (key, property) in schema["properties"].as_object().unwrap() {
-                assert!(property["type"].is_string(), "{}.{key}: {property}", spec.name);
-                assert!(
-                    property["description"].is_string(),
-                    "{}.{key} explains itself",
-                    spec.name
-                );
-            }
-            assert!(jsonschema::meta::is_valid(schema), "{}", spec.name);
-            assert!(!schema.to_string().contains("$ref"), "{}", spec.name);
-            assert!(spec.description.len() > 20);
-        }
-    }
-}
+mod tests;

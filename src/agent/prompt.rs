@@ -168,10 +168,9 @@ fn skills(facts: &Facts<'_>, fence: &str) -> Vec<Value> {
     if !facts.tools.iter().any(|tool| tool.name == "skill") {
         return Vec::new();
     }
-    let request = format!(
-        "{}\n{}\n{}",
-        facts.brief.title, facts.brief.request, facts.brief.instructions
-    );
+    let brief = facts.brief;
+    let request = [&brief.title, &brief.request, &brief.instructions].map(|text| text::cap(text, MAX_REQUEST_BYTES));
+    let request = request.join("\n");
     let offered = facts.setting.guidance.skills.offered().take(MAX_SKILLS);
     offered
         .map(|skill| {

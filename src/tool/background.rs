@@ -10,9 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::run_command::{cut_note, exec_of, words_of};
-use super::{Tool, ToolContext, ToolError, ToolOutput, arguments};
+use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, key};
 use crate::model::ToolSpec;
-use crate::permission::key;
 use crate::sandbox::{BackgroundOutput, Part, Started};
 use crate::text;
 
@@ -82,10 +81,7 @@ impl Tool for StartCommand {
     }
 
     fn permission_key(&self, arguments: &Value) -> String {
-        match arguments::fit::<Start>("start_command", arguments.clone()) {
-            Ok(wanted) => key::of_command("start_command", &wanted.command.replace("\r\n", "\n")),
-            Err(_) => "start_command".to_owned(),
-        }
+        key::command("start_command", arguments)
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
@@ -117,6 +113,10 @@ impl Tool for CommandOutput {
                     .to_owned(),
             parameters: arguments::schema::<Output>(),
         }
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -223,7 +223,7 @@ impl Project {
 
 fn render(line: &str, output: &ExecOutput, report: &Report) -> String {
     let took = text::duration_in_words(output.took);
-    let mut said = format!("[`{}`: {}, {took}]", text::cap_chars(line, 300), words_of(&output.exit));
+    let mut said = format!("[{}, {took}: `{}`]", words_of(&output.exit), text::cap_chars(line, 300));
     let passed = output.code() == Some(0);
     if report.ran_nothing {
         said.push_str("\nNo test was run: see whether the name or the file is right.");

@@ -1,5 +1,6 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod background;
 mod children;
 mod compaction;
 mod cut;

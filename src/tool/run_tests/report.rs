@@ -116,7 +116,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
             r"^\s+(?:FAIL|TIMEOUT) \[[^\]]*\] (?:\([^)]*\) )?(.+)$",
         ]),
         python: all(&[
-            r"^(?:FAILED|ERROR) (\S+?(?:::.*?|\.py)?)(?: - .*)?$",
+            r"^(?:FAILED|ERROR) ([^\s(]\S*?(?:::.*?)?)(?: - .*)?$",
             r"^(?:FAIL|ERROR): (\w+ \([^)]*\))",
         ]),
         go: all(&[r"^\s*--- FAIL: (\S+)", r"^FAIL\s+(\S+ \[(?:build|setup) failed\])"]),

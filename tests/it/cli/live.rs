@@ -177,7 +177,7 @@ fn what_is_not_committed_is_counted() {
     checkout
         .task(&story(), &[])
         .assert_code(0)
-        .assert_err("1 changed file and 2 untracked files that you have not committed are left out");
+        .assert_err("what you have not committed (1 changed file, 2 untracked files) is left out");
     assert!(!trap.exists(), "a filter was run");
 }
 

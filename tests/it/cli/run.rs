@@ -27,7 +27,7 @@ fn a_fix_is_shown_and_left_on_a_branch_and_nothing_else_changes() {
         .assert_out("sh test.sh  ✗ exit 1  ✓ exit 0")
         .assert_out("Add instead of subtracting\n\nThe operator was the wrong one.")
         .assert_out("agent/add-do-not-subtract")
-        .assert_err("2 changed files and 1 untracked file that you have not committed are left out");
+        .assert_err("what you have not committed (2 changed files, 1 untracked file) is left out");
     assert_eq!(checkout.other_branches(), ["agent/add-do-not-subtract"]);
     let message = checkout.git(&["log", "-1", "--format=%B", "agent/add-do-not-subtract"]);
     assert_eq!(message, "Add instead of subtracting\n\nThe operator was the wrong one.");

@@ -57,6 +57,22 @@ fn a_local_run_can_be_read_from_its_file() {
         .run(&["show", &log, "--full"])
         .assert_code(0)
         .assert_out("│ 50\n");
+    // Its record tells the same of the conversation.
+    let records = std::fs::read_dir(checkout.user.records()).unwrap();
+    let record = records.map(|entry| entry.unwrap().path()).next().unwrap();
+    let run = record.file_stem().unwrap().to_str().unwrap();
+    for name in [run, record.to_str().unwrap()] {
+        checkout
+            .user
+            .run(&["show", name])
+            .assert_code(0)
+            .assert_out("━━ Add, do not subtract at ")
+            .assert_out("\nTurn 1  ")
+            .assert_out("  ▸ $ seq 100; printf")
+            .assert_out("      … 86 more lines")
+            .assert_out("  ▸ edit_file add.sh:1  +1 −1")
+            .assert_out("4 turns · ");
+    }
     let events = checkout.user.run(&["show", &log, "--json"]).json();
     assert!(events.as_array().unwrap().len() > 15);
     checkout.user.assert_tidy();
