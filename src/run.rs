@@ -210,7 +210,8 @@ impl Desk<'_> {
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
+        let has_begun = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
+        let worked_in = has_begun || earlier.solution.is_some();
         let known = work
             .brief
             .checks
@@ -278,6 +279,7 @@ impl Desk<'_> {
     ) -> Result<Finished, JobError> {
         let (mut resume, mut solved) = (before.conversation, before.solution);
         let mut repairs = 0;
+        let mut shown = None;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
@@ -295,7 +297,11 @@ impl Desk<'_> {
                 solution.stop = Stop::Cancelled;
             }
             let done = done && solution.stop != Stop::Cancelled;
-            let complaint = complaint(&verdict, &violations).filter(|_| done && repairs < MAX_REPAIRS);
+            let tree = change.as_ref().map(|change| change.import.tree.clone());
+            // Of a tree that it was shown once, the agent has said what it has to say.
+            let is_new = tree.is_none() || tree != shown;
+            let complaint = verify::complaint(&verdict, &violations, &solution.stop);
+            let complaint = complaint.filter(|_| done && is_new && repairs < MAX_REPAIRS);
             let Some(complaint) = complaint else {
                 return Ok(Finished {
                     stop: solution.stop,
@@ -306,6 +312,7 @@ impl Desk<'_> {
                 });
             };
             repairs += 1;
+            shown = tree;
             let text = match violations.as_slice() {
                 [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
                 broken => format!(
@@ -429,16 +436,6 @@ fn local_failure(error: anyhow::Error) -> JobError {
         Ok(error) => error.into(),
         Err(error) => JobError::Retry(format!("{error:#}")),
     }
-}
-
-fn complaint(verdict: &Verdict, violations: &[String]) -> Option<String> {
-    if !violations.is_empty() {
-        return Some(format!(
-            "The change cannot be published. Undo or change this, then call finish again:\n{}",
-            violations.join("\n")
-        ));
-    }
-    verdict.regression_in_words()
 }
 
 async fn record_solved(

@@ -31,6 +31,7 @@ mod grep;
 mod key;
 mod list_directory;
 mod memory;
+mod near_names;
 mod patch;
 mod plan;
 mod read_file;
@@ -441,7 +442,10 @@ async fn with_namesakes(context: &ToolContext<'_>, path: &str, problem: String) 
         FileReply::Entries { entries, .. } => entries,
         _ => Vec::new(),
     };
-    let names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    let mut names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    if names.is_empty() {
+        names = near_names::beside(context, path).await?;
+    }
     Ok(match names.as_slice() {
         [] => problem,
         [one] => format!("{problem}; {one} does"),

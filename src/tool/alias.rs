@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+mod shape;
+
 /// The tool that is meant, and its arguments. Unknown names come back as they are.
 pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
     let bare = name.trim();
@@ -50,6 +52,8 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
             return in_background(arguments);
         }
         "plan" => with_steps(arguments),
+        "read_file" => shape::with_range(arguments),
+        "grep" => shape::with_flags(arguments),
         _ => arguments,
     };
     (tool.to_owned(), arguments)
