@@ -32,7 +32,7 @@ mod turn;
 mod watch;
 mod winddown;
 
-pub use people::{Answer, People, Question, Unattended};
+pub use people::{Answer, People, Question, Reply, Unattended, answer};
 pub use setting::{Guidance, Setting};
 
 use budget::Meter;

@@ -208,6 +208,9 @@ section! {
         review_before_finish: bool = "false",
         /// Turns without an edit or a run after which the agent is told to get on; it stops after twice as many.
         max_explore_turns: u32 = "15",
+        /// Let runs write notes that the runs of all repositories read. A note is written by a model
+        /// that reads text of strangers: one poisoned repository could mislead the others.
+        global_memory: bool = "false",
     }
 }
 
@@ -242,6 +245,8 @@ section! {
         max_attempts: u32 = "5",
         /// First pause before another attempt, in seconds; it doubles up to 15 minutes.
         retry_seconds: Duration = "10",
+        /// How long a job that asked people something waits for the answer, in days; 0 asks nobody.
+        answer_days: f64 = "7",
     }
 }
 
@@ -501,6 +506,9 @@ impl Config {
                 _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
             }
         }
+        if !(0.0..=MAX_ANSWER_DAYS).contains(&self.queue.answer_days) {
+            problems.push(format!("queue.answer_days: 0 (nobody is asked) to {MAX_ANSWER_DAYS}"));
+        }
         for host in &self.web.hosts {
             if let Err(problem) = crate::permission::HostRule::parse(host) {
                 problems.push(format!("web.hosts: {problem}"));
@@ -529,6 +537,9 @@ impl Config {
         }
     }
 }
+
+/// Whoever has not answered within a year will not.
+const MAX_ANSWER_DAYS: f64 = 365.0;
 
 impl ModelConfig {
     fn check(&self, problems: &mut Vec<String>) {

@@ -107,6 +107,8 @@ pub enum EffectBody {
         /// Whether it is opened as a draft.
         draft: bool,
     },
+    /// The status comment shows what people are asked, rendered from the log when its turn comes.
+    Ask,
     /// The status comment's last text, rendered from the log when its turn comes.
     FinalStatus {
         /// What follows the headline when the work landed, for example the verification table.
@@ -131,6 +133,7 @@ impl EffectBody {
             EffectBody::Comment { .. } => "comment",
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
+            EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::RemoveLabel { .. } => "remove_label",
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{CommitSha, JobId, RunId};
 use crate::job::Outcome;
+use crate::question::Question;
 
 /// One entry of the log as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -290,6 +291,20 @@ pub enum RunEvent {
         /// Which, and how far it is used.
         text: String,
     },
+    /// People were asked, and the job waits.
+    Asked {
+        /// What.
+        question: Question,
+        /// How long an answer is waited for.
+        answer_by: DateTime<Utc>,
+    },
+    /// A person answered, and the job goes on.
+    Answered {
+        /// Login.
+        by: String,
+    },
+    /// Nobody answered in time.
+    Unanswered,
     /// The agent finished, or was stopped with work in hand.
     Solved {
         /// How it ended, in a word: finished, nothing_to_do, budget, stuck, cancelled.

@@ -83,6 +83,8 @@ word_enum! {
         Fix = "fix",
         /// Answer a command in a comment: help, status, or an honest "not yet".
         Reply = "reply",
+        /// Give the job of the same issue or pull request the answer it waits for.
+        Answer = "answer",
         /// Stop the running job of the same issue or pull request.
         Stop = "stop",
     }
@@ -191,7 +193,7 @@ impl NewJob {
     pub fn lane(&self) -> String {
         match self.kind {
             JobKind::Fix => self.subject.to_string(),
-            JobKind::Reply | JobKind::Stop => format!("{}#control", self.subject),
+            JobKind::Reply | JobKind::Answer | JobKind::Stop => format!("{}#control", self.subject),
         }
     }
 }

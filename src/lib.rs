@@ -61,6 +61,7 @@ pub mod config;
 pub mod effect;
 pub mod event;
 pub mod job;
+pub mod note;
 pub mod permission;
 pub mod question;
 pub mod repo_config;
@@ -77,6 +78,7 @@ pub mod conversation;
 pub mod failure;
 // abilities
 pub mod authority;
+pub mod memory;
 pub mod queue;
 pub mod recorder;
 pub mod workspace;

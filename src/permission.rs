@@ -25,8 +25,8 @@ mod flags;
 mod forbidden;
 mod host;
 pub mod key;
-mod literal;
 mod rule;
+mod shell;
 #[cfg(test)]
 mod tests;
 

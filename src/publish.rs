@@ -15,6 +15,7 @@ use crate::queue::Pulse;
 use crate::secret::Redactor;
 use crate::store::Store;
 
+mod ask;
 mod body;
 mod dispatch;
 mod marker;
@@ -24,7 +25,9 @@ mod risk;
 mod settle;
 mod status;
 mod waiting;
+mod wind_up;
 
+pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
 pub use dispatch::{acknowledge, dispatch};
 pub use marker::MarkerKey;
@@ -33,6 +36,7 @@ pub use risk::risks_of;
 pub use settle::settle_ended;
 pub use status::{Log, Shown, StatusView, render_status, update_status};
 pub use waiting::acknowledge_waiting;
+pub use wind_up::{Unfinished, wind_up};
 
 /// Everything publishing needs from outside. Cheap to clone.
 #[derive(Clone)]

@@ -170,6 +170,17 @@ impl Queue {
         Ok(recovered)
     }
 
+    /// Queues the jobs that waited too long for an answer; a worker ends them.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn expire_questions(&self) -> Result<Vec<JobId>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let expired = tx.expire_questions(RECOVER_BATCH).await?;
+        tx.commit().await?;
+        Ok(expired)
+    }
+
     fn ring_for(&self, recovered: &[Recovery]) {
         if !recovered.is_empty() {
             self.store.ring();

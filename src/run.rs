@@ -18,6 +18,7 @@ use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
+use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
@@ -33,6 +34,7 @@ mod environment;
 mod gather;
 mod guidance;
 mod record;
+mod restore;
 mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
@@ -69,6 +71,8 @@ pub struct Ports {
     pub people: Arc<dyn People>,
     /// Who watches replies arrive.
     pub live: Live,
+    /// What is kept for later runs, where the run has a repository of its own to keep it for.
+    pub memory: Option<Memory>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
     /// The time.
@@ -110,6 +114,8 @@ pub struct Place {
 pub struct Earlier {
     /// Its complete checkout with whatever the agent did there.
     pub folder: Option<RunFolder>,
+    /// The change it had made until then, where there is no folder: a bundle on top of the base.
+    pub bundle: Option<Vec<u8>>,
     /// How the agent ended, if it had.
     pub solution: Option<Solution>,
     /// The conversation up to the last complete turn.
@@ -164,7 +170,7 @@ pub async fn work(
     recorder: &Recorder,
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
-    let opening = open(ports, &work, earlier.folder.take(), place, recorder);
+    let opening = open(ports, &work, &mut earlier, place, recorder);
     let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
@@ -204,7 +210,8 @@ impl Desk<'_> {
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
         let mut verdict = Verdict::new(work.brief.checks.clone());
-        let worked_in = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
+        let has_begun = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
+        let worked_in = has_begun || earlier.solution.is_some();
         let known = work
             .brief
             .checks
@@ -212,6 +219,11 @@ impl Desk<'_> {
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
         if worked_in && known {
             verdict.base = earlier.base_checks;
+            if earlier.bundle.is_some() {
+                // The files are what they were, what was prepared beside them is not.
+                let prepare = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
+                stage(self.recorder, Stage::SetUp, prepare).await?;
+            }
         } else {
             let prepare = self.prepare(&work, worked_in);
             let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
@@ -219,9 +231,13 @@ impl Desk<'_> {
             work.brief.notes.extend(notes);
         }
         work.brief.notes.extend(verdict.base_in_words());
+        if let Some(memory) = &self.ports.memory {
+            work.brief.notes.extend(memory.in_brief().await?);
+        }
         let budget = budget(&self.ports.budget, &work.repo_config);
         let record = match earlier.record {
-            Some(record) => record,
+            // The limits are those of now: an administrator may have changed them.
+            Some(record) => Record { budget, ..record },
             None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
         };
         if earlier.solution.is_none() {
@@ -263,6 +279,7 @@ impl Desk<'_> {
     ) -> Result<Finished, JobError> {
         let (mut resume, mut solved) = (before.conversation, before.solution);
         let mut repairs = 0;
+        let mut shown = None;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
@@ -280,7 +297,11 @@ impl Desk<'_> {
                 solution.stop = Stop::Cancelled;
             }
             let done = done && solution.stop != Stop::Cancelled;
-            let complaint = complaint(&verdict, &violations).filter(|_| done && repairs < MAX_REPAIRS);
+            let tree = change.as_ref().map(|change| change.import.tree.clone());
+            // Of a tree that it was shown once, the agent has said what it has to say.
+            let is_new = tree.is_none() || tree != shown;
+            let complaint = verify::complaint(&verdict, &violations, &solution.stop);
+            let complaint = complaint.filter(|_| done && is_new && repairs < MAX_REPAIRS);
             let Some(complaint) = complaint else {
                 return Ok(Finished {
                     stop: solution.stop,
@@ -291,6 +312,7 @@ impl Desk<'_> {
                 });
             };
             repairs += 1;
+            shown = tree;
             let text = match violations.as_slice() {
                 [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
                 broken => format!(
@@ -334,11 +356,19 @@ impl Desk<'_> {
 
     /// What the agent works with.
     fn tools(&self, setting: &Setting) -> Toolbox {
-        let of_the_sandbox = Toolbox::standard()
+        let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
             .with_children()
             .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
-        of_the_web.fold(of_the_sandbox, Toolbox::with)
+        let mut tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
+        if let Some(memory) = &self.ports.memory {
+            tools = tools.remembering(memory);
+        }
+        if self.ports.people.can_ask() {
+            tools.asking_people()
+        } else {
+            tools
+        }
     }
 
     /// What the agent finds beside its brief.
@@ -408,16 +438,6 @@ fn local_failure(error: anyhow::Error) -> JobError {
     }
 }
 
-fn complaint(verdict: &Verdict, violations: &[String]) -> Option<String> {
-    if !violations.is_empty() {
-        return Some(format!(
-            "The change cannot be published. Undo or change this, then call finish again:\n{}",
-            violations.join("\n")
-        ));
-    }
-    verdict.regression_in_words()
-}
-
 async fn record_solved(
     recorder: &Recorder,
     solution: &agent::Solution,
@@ -467,14 +487,14 @@ fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
 async fn open(
     ports: &Ports,
     work: &Work,
-    earlier: Option<RunFolder>,
+    earlier: &mut Earlier,
     place: &Place,
     recorder: &Recorder,
 ) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
-    let folder = match earlier {
+    let folder = match earlier.folder.take() {
         Some(folder) => folder,
         None => {
-            fresh(
+            let folder = fresh(
                 ports,
                 &place.state_dir,
                 &place.job,
@@ -482,10 +502,17 @@ async fn open(
                 &work.remote,
                 &work.base,
             )
-            .await?
+            .await?;
+            if let Some(bundle) = &earlier.bundle {
+                restore::lay_down(&folder, bundle).await?;
+            }
+            folder
         }
     };
     let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    if earlier.bundle.is_some() {
+        restore::take_up(&sandbox).await?;
+    }
     let description = sandbox.description().to_string();
     recorder
         .record(RunEvent::WorkspaceOpened {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{SandboxBackend, SandboxConfig};
 
+mod background;
 mod confine;
 mod export;
 mod files;
@@ -25,10 +26,14 @@ mod output;
 mod process;
 mod raw;
 mod remedy;
+mod request;
 mod root;
+mod snapshot;
 mod spec;
 mod supervise;
 mod watch;
+
+pub use request::{Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
 /// The command line word under which `main` calls [`helper_main`].
 pub const HELPER_COMMAND: &str = helper::COMMAND;
@@ -109,243 +114,37 @@ impl ExecOutput {
     }
 }
 
-/// A file operation inside the sandbox. Paths are relative to the workspace; what leaves it is
-/// refused there, by the kernel.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub enum FileRequest {
-    /// Entries of a folder, sorted.
-    List {
-        /// Folder, empty for the root.
-        path: String,
-        /// Levels below it, from 1.
-        depth: u32,
-        /// Most entries.
-        max_entries: u32,
-    },
-    /// A file's bytes.
-    Read {
-        /// File.
-        path: String,
-        /// Most bytes; a longer file is cut and said to be.
-        max_bytes: u64,
-    },
-    /// Writes a file through a temporary file and a rename; folders are made.
-    Write {
-        /// File.
-        path: String,
-        /// Content, base64.
-        content: String,
-        /// SHA-256 the file must have before, hex; `None`: anything or nothing.
-        expect_sha256: Option<String>,
-    },
-    /// Changes several files: all of it, or nothing.
-    Change {
-        /// What is done, each to another file.
-        steps: Vec<FileStep>,
-    },
-    /// Paths that match a glob, newest first, `.git` left out, ignore files obeyed.
-    Glob {
-        /// Pattern such as `src/**/*.rs`.
-        pattern: String,
-        /// Most paths.
-        max_entries: u32,
-    },
-    /// Lines that match a regular expression, hidden files included, `.git` left out.
-    Grep {
-        /// Regular expression of Rust's `regex`, in linear time.
-        pattern: String,
-        /// Folder or file, empty for all.
-        path: String,
-        /// Glob that file names must match.
-        glob: Option<String>,
-        /// Ignore case.
-        ignore_case: bool,
-        /// Lines around each match.
-        context: u32,
-        /// Most matching lines.
-        max_matches: u32,
-    },
-    /// Code by its shape, in syntax trees; files that take too long are left out.
-    AstGrep {
-        /// Code with `$NAME` for any one piece and `$$$` for any number.
-        pattern: String,
-        /// Language by name or alias; `None`: every one in which the pattern is code.
-        language: Option<String>,
-        /// Folder or file, empty for all.
-        path: String,
-        /// Glob that file names must match.
-        glob: Option<String>,
-        /// Most matches.
-        max_matches: u32,
-    },
-    /// Files ranked by how many of the words they hold, in small or capital letters.
-    Words {
-        /// Words, or parts of words.
-        words: Vec<String>,
-        /// Folder or file, empty for all.
-        path: String,
-        /// Most files.
-        max_files: u32,
-    },
+/// What starting a command in the background came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    /// It runs under this number.
+    Running(u32),
+    /// As many run as may: their numbers and lines.
+    TooMany(Vec<(u32, String)>),
 }
 
-/// One step of a [`FileRequest::Change`]. Contents are base64, hashes are hex.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "step", rename_all = "snake_case")]
-pub enum FileStep {
-    /// Makes a file that must not be there; folders are made.
-    Create {
-        /// File.
-        path: String,
-        /// Its content.
-        content: String,
-    },
-    /// Gives a file another content; its mode stays.
-    Replace {
-        /// File.
-        path: String,
-        /// Its new content.
-        content: String,
-        /// SHA-256 it must have before.
-        expect_sha256: String,
-    },
-    /// Removes a file.
-    Remove {
-        /// File.
-        path: String,
-        /// SHA-256 it must have before.
-        expect_sha256: String,
-    },
-    /// Gives a file another name that must be free; its mode stays.
-    Move {
-        /// File.
-        from: String,
-        /// Its new name.
-        to: String,
-        /// SHA-256 it must have before.
-        expect_sha256: String,
-        /// Its new content, if that changes too.
-        content: Option<String>,
-    },
+/// Which part of the output of a command in the background is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What came since it was last asked for.
+    New,
+    /// Everything that is kept.
+    All,
 }
 
-/// A folder entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Path relative to the workspace, with bytes that are not UTF-8 escaped as `\xNN`.
-    pub path: String,
-    /// Kind.
-    pub kind: EntryKind,
-    /// Size in bytes of files, 0 otherwise.
-    pub bytes: u64,
-}
-
-/// Kind of a folder entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link, not followed.
-    Link,
-    /// A pipe, socket or device.
-    Other,
-}
-
-/// A line found by grep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrepLine {
-    /// File.
-    pub path: String,
-    /// Line number from 1.
-    pub line: u64,
-    /// Text, cut to 500 bytes.
-    pub text: String,
-    /// Whether it matched; otherwise it is context.
-    pub matched: bool,
-}
-
-/// A file found by words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RankedFile {
-    /// File.
-    pub path: String,
-    /// Which of the words it holds.
-    pub words: Vec<String>,
-    /// How often it holds any of them.
-    pub matches: u64,
-    /// The lines with the most of them.
-    pub lines: Vec<GrepLine>,
-}
-
-/// Answer to a file operation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "snake_case")]
-pub enum FileReply {
-    /// To `List` and `Glob`.
-    Entries {
-        /// Found.
-        entries: Vec<Entry>,
-        /// Whether more were left out.
-        truncated: bool,
-    },
-    /// To `Read`.
-    Content {
-        /// Bytes, base64.
-        content: String,
-        /// SHA-256 of the whole file, hex.
-        sha256: String,
-        /// Size of the whole file.
-        bytes: u64,
-    },
-    /// To `Write`.
-    Written {
-        /// SHA-256 of the new content, hex.
-        sha256: String,
-        /// Whether the file did not exist before.
-        created: bool,
-    },
-    /// To `Change`: everything is done.
-    Changed,
-    /// To `Grep`.
-    Lines {
-        /// Found.
-        lines: Vec<GrepLine>,
-        /// Files looked at.
-        files: u64,
-        /// Whether more were left out.
-        truncated: bool,
-    },
-    /// To `AstGrep`.
-    Syntax {
-        /// First line of each match.
-        lines: Vec<GrepLine>,
-        /// Files looked at.
-        files: u64,
-        /// Files that were left out, with the reason; not more than ten.
-        skipped: Vec<String>,
-        /// Whether more were left out.
-        truncated: bool,
-    },
-    /// To `Words`.
-    Ranked {
-        /// The best first.
-        files: Vec<RankedFile>,
-        /// Files with any of the words.
-        matching: u64,
-        /// Files looked at.
-        looked: u64,
-        /// Whether the search ended before it saw all of them.
-        truncated: bool,
-    },
-    /// The operation was refused or failed, in words for the model.
-    Failed {
-        /// Why, and what to do.
-        problem: String,
-    },
+/// How a command in the background stands.
+#[derive(Debug, Clone)]
+pub struct BackgroundOutput {
+    /// Its shell line.
+    pub line: String,
+    /// How it ended; `None`: it runs.
+    pub exit: Option<Exit>,
+    /// Output as plain text, head and tail.
+    pub output: String,
+    /// Bytes of output in all, kept or not.
+    pub output_bytes: u64,
+    /// How long it has run.
+    pub took: Duration,
 }
 
 /// Why a sandbox could not do what was asked.
@@ -365,6 +164,30 @@ pub enum SandboxError {
     /// The run was stopped.
     #[error("the sandbox was stopped")]
     Cancelled,
+}
+
+/// What is done with the state of a workspace. Untracked files belong to it, ignored ones do not,
+/// and the workspace's own `.git` is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotRequest {
+    /// Prints what changed: a summary by file, an empty line, the changes.
+    Diff {
+        /// Since this kept state; `None`: since the base commit.
+        since: Option<u32>,
+        /// Only this file or folder; empty for all.
+        path: String,
+    },
+    /// Keeps it under the next number, printed as `forgehand: kept N`.
+    Keep {
+        /// What it is called, one line.
+        name: String,
+    },
+    /// Brings back a kept state, or the base commit as 0. What was there is kept before and its
+    /// number printed.
+    Restore {
+        /// Which.
+        number: u32,
+    },
 }
 
 /// What isolation a sandbox has, shown in `doctor` and stored in the job.
@@ -413,8 +236,28 @@ pub trait Sandbox: Send + Sync {
     /// Runs one command to its end. Nothing it started is alive afterwards.
     async fn exec(&self, exec: &Exec, cancel: &CancellationToken) -> Result<ExecOutput, SandboxError>;
 
+    /// Starts a command that goes on while others run, behind walls of its own: neither its network
+    /// nor its processes are seen by other commands. It ends when `cancel` says so, when the sandbox
+    /// is closed, or when it has run for hours.
+    async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError>;
+
+    /// The commands in the background that run: number and line.
+    fn running(&self) -> Vec<(u32, String)>;
+
+    /// What such a command wrote, once it ended or `wait` is over. `None`: there is no such command.
+    async fn output(&self, id: u32, part: Part, wait: Duration, cancel: &CancellationToken)
+    -> Option<BackgroundOutput>;
+
+    /// Ends such a command and everything it started. `None`: there is no such command.
+    async fn stop(&self, id: u32) -> Option<BackgroundOutput>;
+
     /// Does one file operation.
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError>;
+
+    /// Looks at the workspace's state, keeps it or brings one back. Exit code 3: no such state was
+    /// kept; 4: there is no base commit.
+    async fn snapshot(&self, request: &SnapshotRequest, cancel: &CancellationToken)
+    -> Result<ExecOutput, SandboxError>;
 
     /// Writes the workspace's state as a git bundle and returns its path on this machine: one
     /// commit on top of `base`, made inside the sandbox with a git folder of its own, so that

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::ids::{InstallationId, JobId, RepoId, RepoName, Subject};
+use crate::ids::{CommitSha, InstallationId, JobId, RepoId, RepoName, Subject};
 use crate::job::JobState;
+use crate::question::Question;
 use crate::secret::Secret;
 
 /// Runs one query on whichever database the transaction holds. The query is written once and
@@ -42,6 +43,8 @@ mod error;
 mod events;
 mod invariants;
 mod jobs;
+mod memory;
+mod questions;
 mod recovery;
 mod repositories;
 mod row;
@@ -181,6 +184,30 @@ pub enum CancelResult {
     Requested,
     /// It was final already, or there is no such job.
     TooLate,
+}
+
+/// A question with which a job is to wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewQuestion {
+    /// Position among the questions of its job, from 1.
+    pub seq: u32,
+    /// What is asked; redacted and cut already.
+    pub question: Question,
+    /// The commit that the work done so far stands on, where a bundle of it is stored.
+    pub base: Option<CommitSha>,
+    /// How long an answer is waited for.
+    pub answer_by: DateTime<Utc>,
+}
+
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerResult {
+    /// The job goes on with it; also when it had been taken before.
+    Taken,
+    /// No question of the job is open.
+    NothingAsked,
+    /// The question has more answers than anybody can follow.
+    TooMany,
 }
 
 /// A broken invariant.

@@ -9,14 +9,20 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{ToolCall, ToolSpec};
+use crate::memory::Memory;
+use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod agent;
 mod alias;
 mod apply_patch;
 mod arguments;
+mod ask_user;
 mod ast_grep;
+mod background;
+mod commit;
+mod confirm;
+mod diff;
 mod edit;
 mod edit_file;
 mod finish;
@@ -24,11 +30,15 @@ mod glob;
 mod grep;
 mod key;
 mod list_directory;
+mod memory;
+mod near_names;
 mod patch;
 mod plan;
 mod read_file;
+mod reason;
 mod review;
 mod run_command;
+mod run_tests;
 mod search_code;
 mod skill;
 mod web;
@@ -151,6 +161,11 @@ pub trait Tool: Send + Sync {
     fn may_repeat(&self) -> bool {
         false
     }
+    /// Whether the same call again may have another answer though nothing was done in between, so
+    /// that asking again is no sign of being stuck.
+    fn waits(&self) -> bool {
+        false
+    }
     /// What the rules of permission know the call by, such as `write_file:src/`.
     fn permission_key(&self, _arguments: &Value) -> String {
         self.spec().name
@@ -162,34 +177,82 @@ pub trait Tool: Send + Sync {
 /// The tools of a run.
 pub struct Toolbox {
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
+    /// Tools that ask people. Offered only where somebody can be asked; called all the same, they
+    /// are answered with what to do instead.
+    asking: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Toolbox {
-    /// list_directory, read_file, write_file, edit_file, glob, grep, run_command, plan, finish.
+    /// All tools of this program that need nothing but a sandbox; `edit_file` is the one to change
+    /// files with.
     pub fn standard() -> Self {
-        let tools: [Box<dyn Tool>; 12] = [
-            Box::new(list_directory::ListDirectory),
-            Box::new(read_file::ReadFile),
+        Self::preferring(EditFormat::Replace)
+    }
+
+    /// As [`Self::standard`], with the way of changing files first that suits the model.
+    pub fn for_model(profile: &Profile) -> Self {
+        Self::preferring(profile.edit_format)
+    }
+
+    fn preferring(format: EditFormat) -> Self {
+        let (edit, patch): (Box<dyn Tool>, Box<dyn Tool>) =
+            (Box::new(edit_file::EditFile), Box::new(apply_patch::ApplyPatch));
+        let [first, second] = match format {
+            EditFormat::Replace => [edit, patch],
+            EditFormat::Patch => [patch, edit],
+        };
+        let preferred = first.spec().name;
+        let before: [Box<dyn Tool>; 2] = [Box::new(list_directory::ListDirectory), Box::new(read_file::ReadFile)];
+        let after: [Box<dyn Tool>; 14] = [
             Box::new(write_file::WriteFile),
-            Box::new(edit_file::EditFile),
-            Box::new(apply_patch::ApplyPatch),
             Box::new(glob::Glob),
             Box::new(grep::Grep),
             Box::new(ast_grep::AstGrep),
             Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
+            Box::new(run_tests::RunTests),
+            Box::new(background::StartCommand),
+            Box::new(background::CommandOutput),
+            Box::new(background::StopCommand),
+            Box::new(diff::Diff),
+            Box::new(commit::Commit),
             Box::new(plan::Plan),
-            Box::new(finish::FinishTool),
+            Box::new(finish::FinishTool::default()),
         ];
+        let asking: [Box<dyn Tool>; 2] = [Box::new(ask_user::AskUser), Box::new(confirm::Confirm)];
+        let tools = before.into_iter().chain([first, second]).chain(after);
+        let told = |tool: Box<dyn Tool>| {
+            let mut spec = tool.spec();
+            if ["edit_file", "apply_patch"].contains(&spec.name.as_str()) && spec.name != preferred {
+                spec.description = format!("Second choice; {preferred} suits you better. {}", spec.description);
+            }
+            (spec, tool)
+        };
         Self {
-            tools: tools.into_iter().map(|tool| (tool.spec(), tool)).collect(),
+            tools: tools.map(told).collect(),
+            asking: asking.into_iter().map(|tool| (tool.spec(), tool)).collect(),
         }
+    }
+
+    /// The same tools, with `ask_user` and `confirm` offered.
+    #[must_use]
+    pub fn asking_people(mut self) -> Self {
+        self.tools.append(&mut self.asking);
+        self
+    }
+
+    /// The same tools, with `memory` and `reason`.
+    #[must_use]
+    pub fn remembering(self, memory: &Memory) -> Self {
+        self.with(Box::new(memory::MemoryTool(memory.clone())))
+            .with(Box::new(reason::Reason(memory.clone())))
     }
 
     /// What a child may do on an errand: look, and give its conclusion.
     pub fn for_errand(errand: &Errand) -> Self {
         let mut tools = Self::standard();
         tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
+        tools.asking.clear();
         tools.with(match errand {
             Errand::Answer { .. } => Box::new(agent::Conclude),
             Errand::Review { .. } => Box::new(review::ConcludeReview),
@@ -230,10 +293,15 @@ impl Toolbox {
     pub fn permission_key(&self, call: &ToolCall) -> String {
         let arguments = arguments::parse_json(&call.arguments).unwrap_or_default();
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.permission_key(&arguments),
+        match self.find(&name) {
+            Some(tool) => tool.permission_key(&arguments),
             None => name,
         }
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let mut all = self.tools.iter().chain(&self.asking);
+        all.find(|(spec, _)| spec.name == name).map(|(_, tool)| tool.as_ref())
     }
 
     /// The call as it will run, for people: the tool's own name and its arguments as JSON.
@@ -270,8 +338,8 @@ impl Toolbox {
             ))
         })?;
         let (name, arguments) = alias::resolve(&call.name, arguments);
-        match self.tools.iter().find(|(spec, _)| spec.name == name) {
-            Some((_, tool)) => tool.call(context, arguments).await,
+        match self.find(&name) {
+            Some(tool) => tool.call(context, arguments).await,
             None => Err(ToolError::BadCall(self.unknown(&call.name))),
         }
     }
@@ -280,8 +348,13 @@ impl Toolbox {
     /// does nothing.
     pub fn may_repeat(&self, call: &ToolCall) -> bool {
         let (name, _) = alias::resolve(&call.name, arguments::parse_json(&call.arguments).unwrap_or_default());
-        let found = self.tools.iter().find(|(spec, _)| spec.name == name);
-        found.is_none_or(|(_, tool)| tool.may_repeat())
+        self.find(&name).is_none_or(Tool::may_repeat)
+    }
+
+    /// Whether a call waits for something, see [`Tool::waits`].
+    pub fn waits(&self, call: &ToolCall) -> bool {
+        let (name, _) = alias::resolve(&call.name, Value::Null);
+        self.find(&name).is_some_and(Tool::waits)
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -369,7 +442,10 @@ async fn with_namesakes(context: &ToolContext<'_>, path: &str, problem: String) 
         FileReply::Entries { entries, .. } => entries,
         _ => Vec::new(),
     };
-    let names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    let mut names: Vec<String> = found.iter().map(|entry| crate::text::reveal(&entry.path)).collect();
+    if names.is_empty() {
+        names = near_names::beside(context, path).await?;
+    }
     Ok(match names.as_slice() {
         [] => problem,
         [one] => format!("{problem}; {one} does"),
@@ -407,94 +483,4 @@ fn unexpected(what: &str) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_taken_as_models_write_them() {
-        for (path, expected) in [
-            ("src/a.rs", "src/a.rs"),
-            ("./src/a.rs", "src/a.rs"),
-            ("/workspace/src/a.rs", "src/a.rs"),
-            ("/workspace", ""),
-            (".", ""),
-            ("/workspaces/a", "/workspaces/a"),
-            ("../a", "../a"),
-        ] {
-            assert_eq!(relative(path), expected);
-        }
-    }
-
-    #[test]
-    fn rules_of_permission_can_name_every_tool() {
-        for spec in Toolbox::standard().specs() {
-            assert!(
-                crate::permission::is_known_tool(&spec.name),
-                "{} is missing in the table of permission/rule.rs",
-                spec.name
-            );
-        }
-    }
-
-    #[track_caller]
-    fn check_key(name: &str, arguments: &str, key: &str) {
-        let call = ToolCall {
-            id: String::new(),
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-        };
-        assert_eq!(Toolbox::standard().permission_key(&call), key);
-    }
-
-    #[test]
-    fn a_call_is_keyed_by_what_it_will_do_however_it_is_written() {
-        check_key(
-            "run_command",
-            r#"{"command": "/usr/bin/git  status"}"#,
-            "run_command:git status",
-        );
-        check_key("bash", r#"{"command": ["git", "push"]}"#, "run_command:git push");
-        check_key("git", r#"{"command": "push"}"#, "run_command:git push");
-        check_key("run_command", r#"{"command": "a && b"}"#, "run_command:a && b");
-        check_key(
-            "write_file",
-            r#"{"path": "/workspace/src/a.rs", "content": ""}"#,
-            "write_file:src/a.rs",
-        );
-        check_key(
-            "edit",
-            r#"{"file_path": "./a", "old_str": "x", "new_str": "y"}"#,
-            "edit_file:a",
-        );
-        check_key("read_file", r#"{"path": "a"}"#, "read_file:a");
-        check_key("list_directory", "{}", "list_directory:.");
-        let patch = "*** Begin Patch\\n*** Update File: b\\n*** Move to: c\\n@@\\n-x\\n+y\\n*** Add File: a\\n+z\\n*** End Patch";
-        check_key(
-            "apply_patch",
-            &format!(r#"{{"patch": "{patch}"}}"#),
-            "apply_patch:a\nb\nc",
-        );
-        check_key("run_command", r#"{"comm": "x"}"#, "run_command");
-        check_key("run_command", "{", "run_command");
-        check_key("nonsense", "{}", "nonsense");
-    }
-
-    #[test]
-    fn every_specification_is_a_plain_schema() {
-        for spec in Toolbox::standard().specs() {
-            let schema = &spec.parameters;
-            assert_eq!(schema["type"], "object", "{}", spec.name);
-            for (key, property) in schema["properties"].as_object().unwrap() {
-                assert!(property["type"].is_string(), "{}.{key}: {property}", spec.name);
-                assert!(
-                    property["description"].is_string(),
-                    "{}.{key} explains itself",
-                    spec.name
-                );
-            }
-            assert!(jsonschema::meta::is_valid(schema), "{}", spec.name);
-            assert!(!schema.to_string().contains("$ref"), "{}", spec.name);
-            assert!(spec.description.len() > 20);
-        }
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ mod fix;
 mod heartbeat;
 mod maintenance;
 mod poll;
+mod wait;
 
 pub use maintenance::maintain;
 pub use poll::Poll;
@@ -89,13 +90,19 @@ impl Worker {
         }
     }
 
-    /// Writes the last words of jobs that ended without a worker, now and then until `stop`.
+    /// Writes the last words of jobs that ended without a worker and the questions of those that
+    /// wait, now and then until `stop`.
     pub async fn settle_ended(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             match publish::settle_ended(&self.publisher).await {
                 Ok(0) => {}
                 Ok(jobs) => tracing::info!(jobs, "ended jobs were settled"),
                 Err(error) => tracing::warn!(?error, "ended jobs could not be looked for"),
+            }
+            match publish::ask_waiting(&self.publisher).await {
+                Ok(0) => {}
+                Ok(jobs) => tracing::info!(jobs, "questions of waiting jobs were shown"),
+                Err(error) => tracing::warn!(?error, "waiting jobs could not be looked for"),
             }
             tokio::select! {
                 () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}
@@ -203,6 +210,7 @@ impl Worker {
         match leased.job.kind {
             JobKind::Fix => Box::pin(self.fix(in_hand, &client)).await,
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
+            JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
         }
     }

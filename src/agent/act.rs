@@ -36,8 +36,8 @@ impl Act {
                 ..Self::default()
             },
             "run_command" | "start_command" => Self::of_line(&text("command").unwrap_or_default()),
-            // What a command in the background came to.
-            "command_output" => Self {
+            // What tests, or a command in the background, came to.
+            "run_tests" | "command_output" => Self {
                 runs: true,
                 ..Self::default()
             },

@@ -84,6 +84,9 @@ impl<'a> Discipline<'a> {
 
     /// Sees a call before it runs.
     pub(super) fn before(&mut self, call: &ToolCall) -> Repeat {
+        if self.task.tools.waits(call) {
+            return Repeat::No;
+        }
         let (tool, arguments) = self.task.tools.resolved(call);
         self.watch.see_call(&tool, &arguments)
     }

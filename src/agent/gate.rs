@@ -36,19 +36,12 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
         Decision::Allow => None,
         Decision::Deny(why) => Some(refused(format!("not run: {why}"))),
         Decision::Ask => {
-            let question = Question::Permit {
-                key: key.clone(),
-                call: shown(task, call),
-            };
+            let question = permission_of(task, call);
             match task.people.ask(&question).await {
                 Answer::Yes => None,
                 Answer::YesForRun => grant(task, &key, Scope::Run).await?,
                 Answer::YesForRepository => grant(task, &key, Scope::Repository).await?,
-                Answer::Later => Some(Gated {
-                    output: "not run yet: a person was asked".to_owned(),
-                    ok: false,
-                    end: Some(Stop::NeedsInput(question)),
-                }),
+                Answer::Later => Some(pause(question)),
                 Answer::No | Answer::Said(_) => Some(refused(format!("not run: a person refused `{key}`"))),
                 Answer::Nobody => Some(refused(format!(
                     "not run: `{key}` needs a person's permission and nobody can be asked in this run"
@@ -85,10 +78,28 @@ pub(super) async fn ask(task: &Task<'_>, question: Question) -> Gated {
             "nobody can be asked in this run: decide yourself, and name what you assumed".to_owned(),
             false,
         ),
-        Answer::Later => Gated {
-            output: "a person was asked".to_owned(),
-            ok: true,
-            end: Some(Stop::NeedsInput(question)),
-        },
+        Answer::Later => pause(question),
+    }
+}
+
+/// The call stays without an output until the answer is there: it is made again then.
+fn pause(question: Question) -> Gated {
+    Gated {
+        output: String::new(),
+        ok: false,
+        end: Some(Stop::NeedsInput(question)),
+    }
+}
+
+/// Whether the run was interrupted for the permission of just this call, and the answer is there:
+/// then it cannot have begun.
+pub(super) fn was_asked(task: &Task<'_>, call: &ToolCall) -> bool {
+    task.people.has_answer(&permission_of(task, call))
+}
+
+fn permission_of(task: &Task<'_>, call: &ToolCall) -> Question {
+    Question::Permit {
+        key: task.tools.permission_key(call),
+        call: shown(task, call),
     }
 }

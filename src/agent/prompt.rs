@@ -152,7 +152,11 @@ fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
 fn request_of(brief: &Brief, fence: &str) -> String {
     let title = text::cap_chars(brief.title.trim(), MAX_LINE_CHARS);
     let request = show_hidden_html(&brief.request);
-    let request = format!("{title}\n\n{}", text::cap(request.trim(), MAX_REQUEST_BYTES));
+    // A task on the command line has its first line for a title.
+    let rest = request.trim().strip_prefix(title.as_str());
+    let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('\n'));
+    let rest = rest.unwrap_or(&request).trim();
+    let request = format!("{title}\n\n{}", text::cap(rest, MAX_REQUEST_BYTES));
     framed(request.trim_end(), fence)
 }
 
@@ -168,10 +172,9 @@ fn skills(facts: &Facts<'_>, fence: &str) -> Vec<Value> {
     if !facts.tools.iter().any(|tool| tool.name == "skill") {
         return Vec::new();
     }
-    let request = format!(
-        "{}\n{}\n{}",
-        facts.brief.title, facts.brief.request, facts.brief.instructions
-    );
+    let brief = facts.brief;
+    let request = [&brief.title, &brief.request, &brief.instructions].map(|text| text::cap(text, MAX_REQUEST_BYTES));
+    let request = request.join("\n");
     let offered = facts.setting.guidance.skills.offered().take(MAX_SKILLS);
     offered
         .map(|skill| {

@@ -13,7 +13,7 @@ use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
 use super::{gate, prompt};
-use crate::agent::{Budget, SolveError, Task};
+use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
@@ -109,7 +109,7 @@ pub(super) async fn send(
         recorder: task.recorder,
         budget,
         permission: task.permission,
-        people: task.people,
+        people: &Unattended,
         live: Live::default(),
         cancel: task.cancel,
         resume: None,
@@ -231,8 +231,8 @@ impl Child<'_> {
         let took_ms = millis(asked_at);
         let event = RunEvent::ModelReplied {
             turn: self.parents_turn,
-            model: reply.model.clone(),
             agent: self.task.name.to_owned(),
+            model: reply.model.clone(),
             text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
             reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
             tools: calls.map(|call| call.name.clone()).collect(),
@@ -302,8 +302,7 @@ impl Child<'_> {
         stop: &CancellationToken,
     ) -> Result<(String, bool, Option<Returned>), SolveError> {
         if let Some(refused) = gate::permit(self.task, call).await? {
-            // A child cannot wait for a person.
-            return Ok((refused.output, refused.ok, refused.end.map(|_| Returned::Stopped)));
+            return Ok((refused.output, refused.ok, None));
         }
         let context = ToolContext {
             sandbox: self.task.sandbox,

@@ -298,6 +298,10 @@ impl Progress<'_> {
                     self.run_call(call, failed).await?
                 }
             };
+            if matches!(ran.end, Some(Stop::NeedsInput(_))) {
+                // This call and those behind it are made when the answer is there.
+                return Ok(ran.end);
+            }
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
             end = end.or(ran.end);
@@ -333,7 +337,9 @@ impl Progress<'_> {
     /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
     /// a secret may have been taken out of the arguments when they were stored.
     fn may_run_late(&self, call: &ToolCall, at: usize) -> bool {
-        !call.arguments.contains(REDACTED) && (at > 0 || self.task.tools.may_repeat(call))
+        let asks = matches!(call.name.as_str(), "ask_user" | "confirm");
+        let is_whole = !call.arguments.contains(REDACTED);
+        asks || is_whole && (at > 0 || self.task.tools.may_repeat(call) || gate::was_asked(self.task, call))
     }
 
     async fn run_call(&mut self, call: &ToolCall, failed_before: usize) -> Result<Ran, SolveError> {

@@ -65,7 +65,7 @@ enum Command {
     Demo(demo::Args),
     /// Read a run from the first turn to the last.
     Show(transcript::Args),
-    /// List, show, cancel and retry jobs.
+    /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),

@@ -6,18 +6,21 @@ use std::sync::Arc;
 
 use super::Surroundings;
 use super::approvals::Approvals;
-use crate::agent::Unattended;
+use crate::agent::{People, Unattended};
 use crate::clock::Clock;
-use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig};
+use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig, WebConfig};
 use crate::git::Git;
 use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
-use crate::run::Ports;
+use crate::run::{Ports, Record};
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
 use crate::skill::{Shelf, load_folder};
 use crate::tool::Web;
+
+/// An address that no name server knows, by RFC 2606.
+const NOWHERE: &str = "https://search.invalid/?q={query}";
 
 /// What runs need; no database and no state folder is among it.
 pub(super) fn open(
@@ -46,6 +49,7 @@ pub(super) fn with_model(
         permission: permission(config)?.unattended(),
         people: Arc::new(Unattended),
         live: Live::default(),
+        memory: None,
         web: match config.web.in_jobs {
             true => Some(web(config, Reach::Listed, redactor)?),
             false => None,
@@ -68,6 +72,35 @@ pub(super) fn for_person(mut ports: Ports, config: &Config, checkout: &Path) -> 
         let kept = Approvals::load(&config.server.state_dir, checkout)?;
         ports.permission = ports.permission.for_repository(Arc::new(kept));
     }
+    Ok(ports)
+}
+
+/// The same ports for running a recorded run again: the people answer from the record, and the
+/// tools of the web are there if they were, but reach nothing.
+pub(super) fn for_replay(
+    mut ports: Ports,
+    config: &Config,
+    record: &Record,
+    people: Arc<dyn People>,
+) -> anyhow::Result<Ports> {
+    ports.permission = ports.permission.attended();
+    ports.people = people;
+    let nowhere = WebConfig {
+        hosts: Vec::new(),
+        unsafe_allow_all: false,
+        allow_private: Vec::new(),
+        search_url: config.web.search_url.as_ref().map(|_| NOWHERE.to_owned()),
+        github_token: None,
+        ..config.web.clone()
+    };
+    let config = Config {
+        web: nowhere,
+        ..config.clone()
+    };
+    ports.web = match record.web {
+        true => Some(web(&config, Reach::Listed, &ports.redactor)?),
+        false => None,
+    };
     Ok(ports)
 }
 
@@ -143,10 +176,10 @@ mod tests {
         };
         let config = load(&sources).unwrap();
         let surroundings = Surroundings {
+            config_dir: None,
             program: "/bin/true".into(),
             home: None,
             rustup_home: None,
-            config_dir: None,
             state_home: None,
         };
         let ports = open(&config, &surroundings, &Clock::System, &Redactor::default()).unwrap();

@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 
 use super::payload::{Delivery, Payload, Repo, deleted_key, label_key};
-use super::triage::{Intent, Rules, triage};
+use super::triage::{CONTROL_PRIORITY, Intent, Rules, triage};
 use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::{Job, JobKind, JobState, NewJob, Trigger};
 use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError, Tx};
@@ -232,6 +232,8 @@ impl Applying<'_> {
         if let Some(reason) = self.withdrawn(job).await? {
             return Ok(self.note(Verdict::Ignored, reason.to_owned()));
         }
+        let answer = self.as_answer(job).await?;
+        let job = answer.as_ref().unwrap_or(job);
         match self.tx.insert_job(job, self.now()).await? {
             Some(id) => {
                 self.jobs.push(id.clone());
@@ -239,6 +241,23 @@ impl Applying<'_> {
             }
             None => Ok(self.note(Verdict::Ignored, "the same request is already open".to_owned())),
         }
+    }
+
+    /// Where a job waits for a person, the words of another `fix` are meant for it: they become its
+    /// answer. Whether the person may answer is asked as for every command.
+    async fn as_answer(&mut self, job: &NewJob) -> Result<Option<NewJob>, StoreError> {
+        let is_words = job.kind == JobKind::Fix && !matches!(job.request.trigger, Trigger::Label { .. });
+        if !is_words || self.tx.asking_job(job.repo_id, &job.subject).await?.is_none() {
+            return Ok(None);
+        }
+        let mut answer = job.clone();
+        answer.kind = JobKind::Answer;
+        answer.priority = CONTROL_PRIORITY;
+        answer.dedupe_key = job.dedupe_key.as_ref().map(|key| key.replacen("fix:", "answer:", 1));
+        if answer.request.instructions.is_empty() {
+            answer.request.instructions = "Go on, and decide yourself.".to_owned();
+        }
+        Ok(Some(answer))
     }
 
     /// W15: deliveries come in any order. Whether the trigger is known to be gone already.

@@ -39,6 +39,11 @@ pub enum Command {
         /// What to do differently; never empty.
         remarks: String,
     },
+    /// Answer what a job asked.
+    Answer {
+        /// The words after the verb; never empty.
+        words: String,
+    },
     /// Answer in a comment.
     Ask {
         /// The question; never empty.
@@ -139,6 +144,7 @@ impl Command {
             "approve" => instructions("approve", words).map(|remarks| Command::Approve { remarks }),
             "revise" => required("revise", words, "needs to know what to do differently")
                 .map(|remarks| Command::Revise { remarks }),
+            "answer" => required("answer", words, "needs your words").map(|words| Command::Answer { words }),
             "ask" => required("ask", words, "needs a question").map(|question| Command::Ask { question }),
             "review" => instructions("review", words).map(|instructions| Command::Review { instructions }),
             "rebase" => instructions("rebase", words).map(|instructions| Command::Rebase { instructions }),

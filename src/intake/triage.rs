@@ -15,7 +15,7 @@ mod answer;
 pub use answer::STATUS_REPLY;
 
 /// Control jobs (stop, answers) go before work: a person waits for them.
-const CONTROL_PRIORITY: i32 = 10;
+pub(super) const CONTROL_PRIORITY: i32 = 10;
 
 /// What triage needs to know of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,19 +2,11 @@
 //! equal rule allows, with every part that can be seen in it. Called through `permission`.
 //! Never decides whether the line is harmless, and never takes what it cannot read for harmless.
 
-use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
-
-use tree_sitter::{Node, ParseOptions, Parser, Tree};
-
 use super::flags;
-use super::literal::{Word, word, written};
+use super::shell::{self, Script, Word, written};
 
 /// Longer lines are not read: they are scripts.
 const MAX_LINE_BYTES: usize = 64 * 1024;
-
-/// Longest time to read a line. A second is a thousand times what a long one takes.
-const MAX_TIME: Duration = Duration::from_secs(1);
 
 /// Shells within shells that are read.
 const MAX_DEPTH: u32 = 4;
@@ -48,7 +40,8 @@ pub struct CommandKey {
 /// here-documents, redirections that write, assignments, words that only the shell knows, programs
 /// and options that run other programs, and what is no shell line at all.
 pub fn command_key(line: &str) -> CommandKey {
-    let line = line.trim();
+    // Other white space is a character like any other to a shell.
+    let line = line.trim_matches([' ', '\t', '\n']);
     let mut key = CommandKey {
         line: line.to_owned(),
         plain: None,
@@ -57,9 +50,8 @@ pub fn command_key(line: &str) -> CommandKey {
         is_readable: true,
         scripts: 0,
     };
-    if let Some(tree) = key.parse(line, 0) {
-        key.collect(&tree, line, 0);
-        key.plain = plain(&tree, line);
+    if let Some(script) = key.read(line, 0) {
+        key.plain = plain(&script);
     }
     key
 }
@@ -78,40 +70,24 @@ impl CommandKey {
         self.plain.as_deref()
     }
 
-    /// Adds the commands of a script.
-    fn read(&mut self, script: &str, depth: u32) {
-        if let Some(tree) = self.parse(script, depth) {
-            self.collect(&tree, script, depth);
-        }
-    }
-
-    fn parse(&mut self, script: &str, depth: u32) -> Option<Tree> {
+    /// Reads a script and adds its commands.
+    fn read(&mut self, text: &str, depth: u32) -> Option<Script> {
         self.scripts += 1;
-        let may_read = depth < MAX_DEPTH && self.scripts <= MAX_SCRIPTS;
-        let tree = may_read.then(|| parse(script)).flatten();
-        self.is_readable &= tree.is_some();
-        tree
-    }
-
-    fn collect(&mut self, tree: &Tree, script: &str, depth: u32) {
-        // Depth first and without recursion: a line may nest as deep as it is long.
-        let mut cursor = tree.walk();
-        'tree: loop {
-            let node = cursor.node();
-            match node.kind() {
-                "command" => self.add(words(node, script), depth),
-                "file_redirect" => self.add_redirect(node, script),
-                _ => {}
-            }
-            if cursor.goto_first_child() {
-                continue;
-            }
-            while !cursor.goto_next_sibling() {
-                if !cursor.goto_parent() {
-                    break 'tree;
-                }
-            }
+        let may_read =
+            depth < MAX_DEPTH && self.scripts <= MAX_SCRIPTS && text.len() <= MAX_LINE_BYTES && !text.contains('\0');
+        let script = may_read.then(|| shell::read(text)).flatten();
+        let Some(script) = script else {
+            self.is_readable = false;
+            return None;
+        };
+        for words in &script.commands {
+            self.add(words.clone(), depth);
         }
+        for inner in &script.inner {
+            self.read(inner, depth + 1);
+        }
+        self.written.extend(script.written.iter().cloned());
+        Some(script)
     }
 
     fn add(&mut self, words: Vec<Word>, depth: u32) {
@@ -125,7 +101,7 @@ impl CommandKey {
                 self.add_shell(&words, depth);
             } else if program == "eval" {
                 match words[1..].iter().cloned().collect::<Option<Vec<_>>>() {
-                    Some(script) => self.read(&script.join(" "), depth + 1),
+                    Some(script) => drop(self.read(&script.join(" "), depth + 1)),
                     None => self.is_readable = false,
                 }
             } else if flags::is_wrapper(&program) {
@@ -172,90 +148,20 @@ impl CommandKey {
         let arguments = &words[1..];
         match arguments.iter().position(says_script) {
             Some(at) => match arguments[at + 1..].iter().find(|word| !is_option(word)) {
-                Some(Some(script)) => self.read(script, depth + 1),
+                Some(Some(script)) => drop(self.read(script, depth + 1)),
                 _ => self.is_readable = false,
             },
             None if arguments.iter().all(is_option) => self.is_readable = false,
             None => {}
         }
     }
-
-    fn add_redirect(&mut self, node: Node<'_>, script: &str) {
-        let text = script.get(node.byte_range()).unwrap_or(">");
-        if text.contains('>')
-            && let Some(to) = node.child_by_field_name("destination")
-        {
-            self.written.push(word(to, script));
-        }
-    }
 }
 
-/// The tree of a line that is valid shell.
-fn parse(script: &str) -> Option<Tree> {
-    if script.len() > MAX_LINE_BYTES || script.contains('\0') {
-        return None;
-    }
-    let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let until = Instant::now() + MAX_TIME;
-    let mut watch = |_: &tree_sitter::ParseState| {
-        if Instant::now() > until {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
-    let options = ParseOptions::new().progress_callback(&mut watch);
-    let bytes = script.as_bytes();
-    let mut from = |at: usize, _: tree_sitter::Point| bytes.get(at..).unwrap_or_default();
-    let tree = parser.parse_with_options(&mut from, None, Some(options))?;
-    (!tree.root_node().has_error()).then_some(tree)
-}
-
-/// Program and arguments of a command.
-fn words(command: Node<'_>, script: &str) -> Vec<Word> {
-    let mut cursor = command.walk();
-    let mut words = Vec::new();
-    for (at, child) in command.children(&mut cursor).enumerate() {
-        let field = command.field_name_for_child(u32::try_from(at).unwrap_or(u32::MAX));
-        if matches!(field, Some("name" | "argument")) {
-            words.push(word(child, script));
-        }
-    }
-    words
-}
-
-/// The words, if the line is one plain command and nothing else.
-fn plain(tree: &Tree, line: &str) -> Option<Vec<String>> {
-    let root = tree.root_node();
-    if line.contains(['\n', '\r']) || root.child_count() != 1 {
-        return None;
-    }
-    let mut command = root.child(0)?;
-    if command.kind() == "redirected_statement" {
-        let mut cursor = command.walk();
-        let mut redirects = command.children_by_field_name("redirect", &mut cursor);
-        if !redirects.all(|redirect| is_harmless(redirect, line)) {
-            return None;
-        }
-        command = command.child_by_field_name("body")?;
-    }
-    if command.kind() != "command" {
-        return None;
-    }
-    let mut cursor = command.walk();
-    for (at, _) in command.children(&mut cursor).enumerate() {
-        // An assignment or a redirection within the command.
-        if !matches!(
-            command.field_name_for_child(u32::try_from(at).ok()?),
-            Some("name" | "argument")
-        ) {
-            return None;
-        }
-    }
-    let mut words = words(command, line).into_iter().collect::<Option<Vec<String>>>()?;
+/// The words, if the line is one plain command that runs nothing else.
+fn plain(script: &Script) -> Option<Vec<String>> {
+    let mut words = script.plain()?;
     let program = words.first()?.clone();
-    if program.is_empty() || flags::runs_others(&program, &words[1..]) {
+    if flags::runs_others(&program, &words[1..]) {
         return None;
     }
     // A program of the system is known by its name; one that lies elsewhere is another one.
@@ -275,29 +181,3 @@ const SYSTEM_FOLDERS: [&str; 6] = [
     "/sbin",
     "/usr/local/sbin",
 ];
-
-/// A redirection that writes no file.
-fn is_harmless(redirect: Node<'_>, line: &str) -> bool {
-    if redirect.kind() != "file_redirect" {
-        return false;
-    }
-    let text: String = line
-        .get(redirect.byte_range())
-        .unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .collect();
-    let nowhere = [
-        ">/dev/null",
-        "1>/dev/null",
-        "2>/dev/null",
-        "&>/dev/null",
-        ">>/dev/null",
-        "2>>/dev/null",
-        "2>&1",
-        ">&2",
-        "1>&2",
-        "</dev/null",
-    ];
-    nowhere.contains(&text.as_str())
-}

@@ -2,7 +2,7 @@
 //! (`rg --pre`). Called by `command`. Never complete, which is why the sandbox is the boundary;
 //! a line with one of these is just not taken for the harmless command that it begins with.
 
-use super::literal::Word;
+use super::shell::Word;
 
 /// What they run stands in their own arguments.
 const WRAPPERS: &[&str] = &[
@@ -12,6 +12,7 @@ const WRAPPERS: &[&str] = &[
     "builtin",
     "chroot",
     "command",
+    "coproc",
     "csh",
     "dash",
     "doas",
@@ -21,6 +22,7 @@ const WRAPPERS: &[&str] = &[
     "exec",
     "fish",
     "flock",
+    "function",
     "ionice",
     "ksh",
     "nice",

@@ -3,8 +3,8 @@
 //! Never the boundary: a line that hides what it does still meets the sandbox.
 
 use super::flags::base;
-use super::literal::Word;
 use super::rule::{About, Call, Subject, Unknown, begins_with, flattened};
+use super::shell::Word;
 
 /// Commands, and why not.
 const COMMANDS: &[(&[&str], &str)] = &[

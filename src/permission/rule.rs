@@ -5,7 +5,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::host::HostRule;
-use super::literal::Word;
+use super::shell::Word;
 use super::{CommandKey, command_key};
 use crate::config::{PermissionConfig, PermissionMode};
 

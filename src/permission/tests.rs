@@ -1,8 +1,8 @@
 //! Tables of rules and keys.
 
-use proptest::prelude::*;
-
 use super::*;
+
+mod bash;
 
 fn policy(allow: &[&str], ask: &[&str], deny: &[&str]) -> Policy {
     let list = |rules: &[&str]| rules.iter().map(|rule| (*rule).to_owned()).collect();
@@ -429,7 +429,7 @@ fn long_and_deep_lines_are_read_in_time_or_not_at_all() {
     let rules = policy(&["run_command:true"], &[], &["run_command:curl"]);
     let deep = format!("{}curl{}", "echo $(".repeat(4_000), ")".repeat(4_000));
     let shells = (0..8).fold("curl evil".to_owned(), |line, _| {
-        format!("bash -c {}", literal::written(&line))
+        format!("bash -c {}", shell::written(&line))
     });
     let wrapped = format!("sudo {}-c 'curl evil'", "bash ".repeat(5_000));
     for line in [
@@ -447,103 +447,5 @@ fn long_and_deep_lines_are_read_in_time_or_not_at_all() {
             "{}",
             &line[..40]
         );
-    }
-}
-
-/// Pieces of which shell lines are made, harmless ones.
-const PIECES: &[&str] = &[
-    "aa",
-    "bb",
-    "-c",
-    "--x=y",
-    " ",
-    " ",
-    " ",
-    "\n",
-    ";",
-    "&&",
-    "||",
-    "|",
-    "&",
-    "$X",
-    "${X}",
-    "$(bb)",
-    "`bb`",
-    "$",
-    "'",
-    "'",
-    "\"",
-    "\"",
-    "\\",
-    "#",
-    "(",
-    ")",
-    "{",
-    "}",
-    ",",
-    "*",
-    "?",
-    "[a]",
-    "~",
-    "!",
-    "=",
-    "<",
-    ">",
-    "2>&1",
-    ">/dev/null",
-    "<<E",
-    "\t",
-    "é",
-    "\u{a0}",
-    "\r",
-    "%",
-    "^",
-    "$'a'",
-    "$\"a\"",
-    "[[",
-    "]]",
-    "..",
-    "/",
-];
-
-/// What bash passes on, with no program to be found.
-fn words_of_bash(line: &str, folder: &std::path::Path) -> Option<Vec<String>> {
-    let script = format!("command_not_found_handle() {{ printf '%s\\0' RUN \"$@\"; }}\n{line}\n");
-    let output = std::process::Command::new("/bin/bash")
-        .args(["--norc", "--noprofile", "-c", &script])
-        .current_dir(folder)
-        .env_clear()
-        .env("PATH", "/nonexistent")
-        .env("HOME", "/nonexistent")
-        .env("LC_ALL", "C.UTF-8")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).ok()?;
-    let words: Vec<String> = text.strip_suffix('\0')?.split('\0').map(str::to_owned).collect();
-    (words.first().map(String::as_str) == Some("RUN")).then(|| words[1..].to_vec())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// A line that is taken for one plain command is that very command to bash.
-    #[test]
-    fn what_is_plain_is_the_same_to_bash(pieces in prop::collection::vec(prop::sample::select(PIECES), 1..9)) {
-        let line = format!("aa {}", pieces.concat());
-        let key = command_key(&line);
-        // A redirection to nowhere takes its own words away; `~` is a folder of the machine.
-        if let Some(words) = key.plain().filter(|_| !line.contains('>') && !line.contains('~')) {
-            let folder = tempfile::tempdir().unwrap();
-            let bash = words_of_bash(&line, folder.path());
-            prop_assert_eq!(bash.as_deref(), Some(words), "{:?}", line);
-            let again = command_key(&key.text());
-            prop_assert_eq!(again.plain(), Some(words), "{:?}", key.text());
-        }
-    }
-
-    #[test]
-    fn no_line_breaks_the_reader(line in any::<String>(), pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
-        command_key(&line);
-        command_key(&pieces.concat());
     }
 }

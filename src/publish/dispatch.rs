@@ -16,6 +16,8 @@ use crate::queue::Pulse;
 
 mod push;
 
+pub(super) use push::{Broken, rebuild};
+
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 /// Most comments looked through for our own.
@@ -30,7 +32,10 @@ const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
 fn max_tries(body: &EffectBody) -> u32 {
     match body {
         EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
-        EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::StatusComment { .. } => 12,
+        EffectBody::FinalStatus { .. }
+        | EffectBody::RemoveLabel { .. }
+        | EffectBody::StatusComment { .. }
+        | EffectBody::Ask => 12,
         EffectBody::Reaction { .. } => 4,
     }
 }
@@ -161,6 +166,7 @@ impl Step<'_> {
             EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
         };
@@ -176,6 +182,10 @@ impl Step<'_> {
 
     /// An effect whose foundation failed is skipped: no pull request without a branch.
     async fn superfluous(&self) -> Result<Option<String>, JobError> {
+        if matches!(self.effect.body, EffectBody::Ask) {
+            // A job that is in hand does not wait any more.
+            return Ok(Some("the work goes on".to_owned()));
+        }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return Ok(None);
         };
@@ -218,7 +228,10 @@ impl Step<'_> {
     async fn check_right(&self) -> Result<(), JobError> {
         let refused = matches!(self.leased.job.outcome, Some(Outcome::Refused { .. }));
         match self.effect.body {
-            EffectBody::FinalStatus { .. } | EffectBody::RemoveLabel { .. } | EffectBody::Reaction { .. } => {
+            EffectBody::FinalStatus { .. }
+            | EffectBody::RemoveLabel { .. }
+            | EffectBody::Reaction { .. }
+            | EffectBody::Ask => {
                 return Ok(());
             }
             // The polite answer to somebody without the right.
@@ -236,7 +249,10 @@ impl Step<'_> {
 
     async fn look_up(&self) -> Result<Option<String>, JobError> {
         match &self.effect.body {
-            EffectBody::Reaction { .. } | EffectBody::RemoveLabel { .. } | EffectBody::FinalStatus { .. } => Ok(None),
+            EffectBody::Reaction { .. }
+            | EffectBody::RemoveLabel { .. }
+            | EffectBody::Ask
+            | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
@@ -328,6 +344,7 @@ impl Step<'_> {
                 let pull = self.client.create_pull(&new).await?;
                 Ok(Landed::As(pull.number.to_string()))
             }
+            EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details } => self.final_status(details).await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;

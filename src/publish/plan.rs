@@ -9,7 +9,7 @@ use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect};
 use crate::git::Import;
 use crate::github::GitHubError;
-use crate::ids::{BranchName, CommitSha};
+use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::text;
 use crate::tool::Finish;
@@ -23,6 +23,8 @@ pub(super) mod seq {
     pub const COMMENT: i64 = 12;
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
+    /// The first question is one further on.
+    pub const ASK: i64 = 100;
     /// A job that a person starts again gets fresh positions.
     pub const ROUND: i64 = 1000;
 }
@@ -116,7 +118,15 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             Ok(ending(job, Outcome::NothingToDo { reason: reason.clone() }))
         }
         (Stop::Finished(Finish::Refused { reason }), _) => Ok(ending(job, Outcome::Refused { reason: reason.clone() })),
-        (_, why) => plan_kept_work(publisher, job, &result, import, why.err().unwrap_or_default()).await,
+        (stop, why) => {
+            let why = why.err().unwrap_or_default();
+            let reason = if result.last_words.is_empty() {
+                why
+            } else {
+                format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
+            };
+            keep_work(publisher, job, import, stop, reason).await
+        }
     }
 }
 
@@ -160,7 +170,7 @@ fn without_change(result: &Result<'_>) -> Outcome {
     }
 }
 
-/// Until jobs can wait for an answer, a run that needs one ends with its work kept.
+/// Where nobody can be asked, a run that needs an answer ends with its work kept.
 const NEEDS_INPUT: &str = "it needs the answer of a person before it can go on";
 
 /// A finished change that breaks a check which passed before is kept, but not offered.
@@ -230,21 +240,19 @@ async fn plan_change(
 }
 
 /// Unfinished work goes to a branch of its own, without a pull request.
-async fn plan_kept_work(
+pub(super) async fn keep_work(
     publisher: &Publisher,
     job: &Job,
-    result: &Result<'_>,
     import: &Import,
-    why: String,
+    stop: &Stop,
+    reason: String,
 ) -> std::result::Result<Planned, JobError> {
-    let name = match &result.target {
-        Goal::NewPull {
-            issue: (number, title), ..
-        } => BranchName::for_issue(*number, title),
-        Goal::ExistingPull { .. } => BranchName::for_task(&job.subject.to_string()),
+    let name = match (&job.subject, &job.pins.title) {
+        (Subject::Issue(number), Some(title)) => BranchName::for_issue(*number, title),
+        (subject, _) => BranchName::for_task(&subject.to_string()),
     };
     let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
-    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &why);
+    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -252,22 +260,20 @@ async fn plan_kept_work(
     let mut effects = Vec::new();
     effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
     settle(job, &mut effects, String::new());
-    let reason = if result.last_words.is_empty() {
-        why
-    } else {
-        format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
-    };
-    let outcome = match result.stop {
-        Stop::Cancelled => Outcome::Stopped {
-            reason,
-            branch: Some(branch),
-        },
-        _ => Outcome::GaveUp {
-            reason,
-            branch: Some(branch),
-        },
-    };
-    Ok(Planned { outcome, effects })
+    Ok(Planned {
+        outcome: unfinished(stop, reason, Some(branch)),
+        effects,
+    })
+}
+
+/// The outcome of work that did not come to its end.
+pub(super) fn unfinished(stop: &Stop, reason: String, branch: Option<BranchName>) -> Outcome {
+    match stop {
+        Stop::Cancelled => Outcome::Stopped { reason, branch },
+        Stop::Finished(_) | Stop::Budget(_) | Stop::Stuck(_) | Stop::NeedsInput(_) => {
+            Outcome::GaveUp { reason, branch }
+        }
+    }
 }
 
 /// P08b: the work was done for the text as it stood when it was asked for. Whoever reads the result

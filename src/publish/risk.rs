@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn hostile_and_long_differences_are_bounded() {
-        let wide = format!("+#[ignore] {}`|\n", "x".repeat(100_000));
-        let many: String = (0..500).map(|at| diff(&format!("tests/{at}.rs"), &wide)).collect();
+        let wide = format!("+#[ignore] {}`|\n", "x".repeat(10_000));
+        let many: String = (0..50).map(|at| diff(&format!("tests/{at}.rs"), &wide)).collect();
         let risks = risks_of(&format!("{many}\n{CUT}"));
         assert_eq!(risks.len(), MAX_RISKS + 2);
         assert!(risks.iter().all(|risk| risk.chars().count() < 1_000), "{risks:#?}");

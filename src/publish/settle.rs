@@ -57,7 +57,7 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
 
 /// Sorts out what will never be different: the comment, the issue or the installation is gone, and
 /// there is nobody to tell. Everything else is tried again.
-fn for_good(result: Result<(), JobError>) -> Result<Result<(), String>, JobError> {
+pub(super) fn for_good(result: Result<(), JobError>) -> Result<Result<(), String>, JobError> {
     match result {
         Ok(()) => Ok(Ok(())),
         Err(JobError::Fail(problem)) => Ok(Err(problem)),
@@ -66,17 +66,7 @@ fn for_good(result: Result<(), JobError>) -> Result<Result<(), String>, JobError
 }
 
 async fn say(publisher: &Publisher, job: &Job, comment: CommentId) -> Result<(), JobError> {
-    let log = status::Log::of(publisher, &job.id).await?;
-    let outcome = ending_of(job);
-    let view = status::StatusView {
-        job,
-        events: log.events(),
-        outcome: Some(&outcome),
-        details: "",
-    };
-    let body = status::render_status(&view, &|text| publisher.safe(text));
-    let marker = publisher.marker.marker(&job.id, plan::at(job, plan::seq::STATUS));
-    let text = format!("{body}\n\n{marker}");
+    let text = status::present(publisher, job, Some(&ending_of(job))).await?;
     publisher
         .client(job)
         .under_present_name()

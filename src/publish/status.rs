@@ -5,11 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use super::{Publisher, dispatch, outcome, plan};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::question::Question;
 use crate::queue::Pulse;
 use crate::store::StoreError;
 use crate::text;
@@ -24,6 +27,8 @@ pub struct StatusView<'a> {
     pub outcome: Option<&'a Outcome>,
     /// What follows the headline when the work landed; safe already.
     pub details: &'a str,
+    /// The word that commands begin with.
+    pub command: &'a str,
 }
 
 /// The stages a person waits through, in order.
@@ -47,9 +52,24 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             events: &[],
             outcome: None,
             details: "",
+            command: &publisher.command,
         },
         &|text| publisher.safe(text),
     )
+}
+
+/// The whole text of the comment as the job's log has it now, for a job that nobody holds.
+pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&Outcome>) -> Result<String, StoreError> {
+    let log = Log::of(publisher, &job.id).await?;
+    let view = StatusView {
+        job,
+        events: log.events(),
+        outcome,
+        details: "",
+        command: &publisher.command,
+    };
+    let body = render_status(&view, &|text| publisher.safe(text));
+    Ok(with_marker(publisher, job, body))
 }
 
 /// Edits the comment to the present state of the log, unless it says just that already.
@@ -80,8 +100,13 @@ pub async fn update_status(
         events: shown.log.events(),
         outcome: None,
         details: "",
+        command: &publisher.command,
     };
-    let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
+    let body = with_marker(
+        publisher,
+        &leased.job,
+        render_status(&view, &|text| publisher.safe(text)),
+    );
     if body == shown.body {
         return Ok(());
     }
@@ -185,23 +210,30 @@ pub(super) async fn update_final(
         events: log.events(),
         outcome: outcome.as_ref(),
         details,
+        command: &publisher.command,
     };
-    let body = with_marker(publisher, leased, render_status(&view, &|text| publisher.safe(text)));
+    let body = with_marker(
+        publisher,
+        &leased.job,
+        render_status(&view, &|text| publisher.safe(text)),
+    );
     client.update_comment(id, &body).await.map(|_| ())
 }
 
-fn with_marker(publisher: &Publisher, leased: &LeasedJob, body: String) -> String {
-    let marker = publisher
-        .marker
-        .marker(&leased.job.id, plan::at(&leased.job, plan::seq::STATUS));
+fn with_marker(publisher: &Publisher, job: &Job, body: String) -> String {
+    let marker = publisher.marker.marker(&job.id, plan::at(job, plan::seq::STATUS));
     format!("{body}\n\n{marker}")
 }
 
 /// The Markdown of a status comment. `safe` is applied to everything that people or models wrote.
 pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
-    let mut text = headline(view, safe);
+    let waits = open_question(view.events).filter(|_| view.outcome.is_none());
+    let mut text = match waits {
+        Some((question, answer_by)) => needs_you(question, answer_by, view.command, safe),
+        None => headline(view, safe),
+    };
     text.push('\n');
-    if view.outcome.is_none() {
+    if view.outcome.is_none() && waits.is_none() {
         steps(&mut text, view.events);
         agent_plan(&mut text, view.events, safe);
     }
@@ -211,6 +243,76 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
     notes(&mut text, view.events, safe);
     let _ = write!(text, "\n<sub>{}</sub>", numbers(view));
     text
+}
+
+/// The question that the log ends with, and how long its answer is waited for.
+fn open_question(events: &[Event]) -> Option<(&Question, DateTime<Utc>)> {
+    let last = events.iter().rev().find(|event| {
+        matches!(
+            event.body,
+            RunEvent::Asked { .. }
+                | RunEvent::Answered { .. }
+                | RunEvent::Unanswered
+                | RunEvent::CancelRequested { .. }
+                | RunEvent::Claimed { .. }
+        )
+    })?;
+    match &last.body {
+        RunEvent::Asked { question, answer_by } => Some((question, *answer_by)),
+        _ => None,
+    }
+}
+
+/// Most characters of one text of a question.
+const MAX_QUESTION_CHARS: usize = 2_000;
+
+/// The questions with their numbers, and how to answer. No line begins with a command.
+fn needs_you(question: &Question, answer_by: DateTime<Utc>, command: &str, safe: &dyn Fn(&str) -> String) -> String {
+    let line = |text: &str| safe(&text::cap_chars(text, MAX_QUESTION_CHARS)).replace('\n', " ");
+    let mut out = "### 🙋 Needs you\n\n".to_owned();
+    let how = match question {
+        Question::Ask { questions } => {
+            for (at, question) in questions.iter().enumerate() {
+                let _ = writeln!(out, "{}. {}", at + 1, line(question));
+            }
+            match questions.len() {
+                1 => format!("Answer with a comment that begins with `{command} answer` and your words."),
+                _ => format!(
+                    "Answer with a comment that begins with `{command} answer`, and number your lines as the questions \
+                     are."
+                ),
+            }
+        }
+        Question::Confirm { action, consequence } => {
+            let _ = writeln!(out, "1. May I go on with this? {}", line(action));
+            if !consequence.is_empty() {
+                let _ = writeln!(out, "   What it means: {}", line(consequence));
+            }
+            yes_or_no(command)
+        }
+        Question::Permit { key, call } => {
+            let _ = writeln!(out, "1. May I run this ({})?\n\n{}", line(key), safe_block(call, safe));
+            yes_or_no(command)
+        }
+    };
+    let _ = writeln!(
+        out,
+        "\n{how} `{command} stop` ends the work instead. Only words of people who may write to this repository count.\n\n\
+         Nothing runs until then. Without an answer by {}, the work ends and what there is of it is kept on a branch.",
+        answer_by.format("%Y-%m-%d %H:%M UTC")
+    );
+    out
+}
+
+fn yes_or_no(command: &str) -> String {
+    format!("Say yes with `{command} approve`, or `{command} answer` and no, or what to do instead.")
+}
+
+/// A call as it would run, without its secrets.
+fn safe_block(call: &str, safe: &dyn Fn(&str) -> String) -> String {
+    let call = text::cap_chars(call, MAX_QUESTION_CHARS);
+    let fence = text::code_fence(&call);
+    safe(&format!("{fence}text\n{call}\n{fence}"))
 }
 
 fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
@@ -337,6 +439,13 @@ fn numbers(view: &StatusView<'_>) -> String {
         .iter()
         .filter(|event| matches!(event.body, RunEvent::Claimed { .. }))
         .count();
+    // An answer leads to another claim, not to another attempt.
+    let pauses = view
+        .events
+        .iter()
+        .filter(|event| matches!(event.body, RunEvent::Asked { .. }))
+        .count();
+    let attempts = attempts.saturating_sub(pauses);
     if attempts > 1 {
         let _ = write!(line, "attempt {attempts} · ");
     }

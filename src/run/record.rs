@@ -37,6 +37,9 @@ pub struct Record {
     /// Paths that the change could not touch.
     #[serde(default)]
     pub protected_paths: Vec<String>,
+    /// Whether it had the tools of the web.
+    #[serde(default)]
+    pub web: bool,
     /// The limits.
     pub budget: Budget,
     /// The model.
@@ -68,6 +71,7 @@ impl Record {
             setup: work.setup.clone(),
             checks: work.brief.checks.clone(),
             protected_paths: work.repo_config.protected_paths.clone(),
+            web: ports.web.is_some(),
             budget,
             model: ports.model.name().to_owned(),
             profile: ports.model.profile(),

@@ -7,12 +7,14 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{ChangeSet, Desk, Work, fresh, slot, stage};
+use crate::agent::Stop;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::Signature;
 use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::sandbox::{self, Exec, Exit, Sandbox};
 use crate::text;
+use crate::tool::Finish;
 
 /// Most bytes of a command's output that are kept with its result.
 const MAX_TAIL_BYTES: usize = 4 * 1024;
@@ -84,15 +86,21 @@ impl Verdict {
     }
 
     /// What the agent is told when its change does not pass.
-    pub(super) fn regression_in_words(&self) -> Option<String> {
+    fn failure_in_words(&self) -> Option<String> {
         let failing: Vec<&CheckRun> = self.head.iter().filter(|check| !check.passed()).collect();
         if failing.is_empty() {
             return None;
         }
+        let regressions = self.regressions();
         let mut words = "The checks were run on a fresh checkout of the change and do not pass. Mend the change and call finish again, or finish again and say under not_done why they cannot pass.\n".to_owned();
         for check in failing {
+            let before = if regressions.contains(&check) {
+                ""
+            } else {
+                " (it failed before your change, too; look for what is new in it)"
+            };
             words.push_str(&format!(
-                "\n`{}` ends with {}:\n{}\n",
+                "\n`{}` ends with {}{before}:\n{}\n",
                 check.command,
                 exit_in_words(check),
                 check.output_tail
@@ -100,6 +108,22 @@ impl Verdict {
         }
         Some(words)
     }
+}
+
+/// What the agent has to look at again. Failures that were there before its change, and that it
+/// named, are no reason.
+pub(super) fn complaint(verdict: &Verdict, violations: &[String], stop: &Stop) -> Option<String> {
+    if !violations.is_empty() {
+        return Some(format!(
+            "The change cannot be published. Undo or change this, then call finish again:\n{}",
+            violations.join("\n")
+        ));
+    }
+    let named = matches!(stop, Stop::Finished(Finish::Done { not_done, .. }) if !not_done.trim().is_empty());
+    if named && verdict.regressions().is_empty() {
+        return None;
+    }
+    verdict.failure_in_words()
 }
 
 fn exit_in_words(check: &CheckRun) -> String {
@@ -130,10 +154,15 @@ pub(super) async fn set_up(
             })
             .await?;
         if ran.code() != Some(0) {
-            let tail = text::cap_middle(&ran.output, MAX_TAIL_BYTES);
+            let how = match &ran.exit {
+                Exit::Code(code) => format!("exit code {code}"),
+                Exit::Signal(signal) => format!("signal {signal}"),
+                Exit::Limit(limit) => limit.clone(),
+                Exit::Cancelled => "the run was stopped".to_owned(),
+            };
             notes.push(format!(
-                "The set-up command `{command}` failed ({:?}):\n{tail}",
-                ran.exit
+                "The set-up command `{command}` failed ({how}):\n{}",
+                tail_of(&ran.output)
             ));
         }
     }
@@ -187,9 +216,7 @@ pub(super) async fn run_checks(
             Exit::Cancelled => return Ok(checks),
         };
         let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let output_tail = recorder
-            .redactor()
-            .redact(&text::reveal(&text::cap_middle(&ran.output, MAX_TAIL_BYTES)));
+        let output_tail = recorder.redactor().redact(&text::reveal(&tail_of(&ran.output)));
         let check = CheckRun {
             command: command.clone(),
             side,
@@ -202,6 +229,20 @@ pub(super) async fn run_checks(
         checks.push(check);
     }
     Ok(checks)
+}
+
+/// The last lines of an output: what failed stands there, and not before it.
+fn tail_of(output: &str) -> String {
+    let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_TAIL_BYTES));
+    let from = match output[from..].find('\n') {
+        Some(end) if from > 0 => from + end + 1,
+        _ => from,
+    };
+    if from == 0 {
+        return output.to_owned();
+    }
+    let before = text::bytes_in_words(from as u64);
+    format!("[{before} of output before this]\n{}", &output[from..])
 }
 
 #[cfg(test)]
@@ -230,5 +271,47 @@ mod tests {
         assert_eq!(verdict.repaired()[0].command, "test");
         verdict.head[1].exit_code = Some(0);
         assert!(verdict.passed() && verdict.regressions().is_empty());
+    }
+
+    #[test]
+    fn failures_that_were_there_before_and_are_named_are_accepted() {
+        let done = |not_done: &str| {
+            Stop::Finished(Finish::Done {
+                title: "t".into(),
+                summary: "s".into(),
+                risks: String::new(),
+                not_done: not_done.into(),
+            })
+        };
+        let mut verdict = Verdict::new(vec!["test".into()]);
+        verdict.base = vec![check("test", Side::Base, 1)];
+        verdict.head = vec![check("test", Side::Head, 1)];
+        assert_eq!(complaint(&verdict, &[], &done("one test fails as before")), None);
+        let asked = complaint(&verdict, &[], &done(" ")).unwrap();
+        assert!(
+            asked.contains("`test` ends with exit code 1 (it failed before"),
+            "{asked}"
+        );
+        verdict.base[0].exit_code = Some(0);
+        let asked = complaint(&verdict, &[], &done("it fails")).unwrap();
+        assert!(asked.contains("`test` ends with exit code 1:"), "{asked}");
+        let broken = complaint(&verdict, &["no".into()], &done("")).unwrap();
+        assert!(broken.contains("cannot be published") && broken.ends_with("no"));
+        verdict.head[0].exit_code = Some(0);
+        assert_eq!(complaint(&verdict, &[], &done("")), None);
+    }
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        assert_eq!(tail_of("a\nb"), "a\nb");
+        let output = format!("{}the end\n", "warning: ä\n".repeat(1_000));
+        let tail = tail_of(&output);
+        assert!(tail.len() < MAX_TAIL_BYTES + 60, "{}", tail.len());
+        assert!(
+            tail.starts_with("[7.7 KiB of output before this]\nwarning: ä\n"),
+            "{tail}"
+        );
+        assert!(tail.ends_with("\nthe end\n"));
+        assert!(tail_of(&"ä".repeat(5_000)).ends_with('ä'));
     }
 }

@@ -9,13 +9,15 @@ use base64::Engine as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::background::Background;
+use super::output::SharedOutput;
 use super::process::{self, Ended, Stopped, Stops};
 use super::remedy::Facts;
 use super::root::View;
 use super::spec::{CommandTask, HostFolders, Isolation, Limits, Report, Spec, Task};
 use super::{
-    Exec, ExecOutput, Exit, FileReply, FileRequest, Program, Sandbox, SandboxDescription, SandboxError, SandboxFolders,
-    export, folders,
+    BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Part, Program, Sandbox, SandboxDescription,
+    SandboxError, SandboxFolders, SnapshotRequest, Started, export, folders, snapshot,
 };
 use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
@@ -28,6 +30,12 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest export, which hashes the whole workspace.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Longest command in the background; the run's own limits come before.
+const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+
+/// Longer than the grace and the last wait of an end by force.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Output kept of helpers that should say nothing.
 const QUIET_BYTES: usize = 16 * 1024;
@@ -45,6 +53,7 @@ pub(super) struct LocalSandbox {
     description: SandboxDescription,
     closing: CancellationToken,
     running: TaskTracker,
+    background: Background,
 }
 
 pub(super) async fn open(
@@ -80,6 +89,7 @@ pub(super) async fn open(
         },
         closing: CancellationToken::new(),
         running: TaskTracker::new(),
+        background: Background::default(),
     };
     match sandbox.probe().await {
         Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local => {
@@ -99,7 +109,7 @@ impl LocalSandbox {
     /// Builds the walls once and remembers which stand.
     async fn probe(&mut self) -> Result<(), SandboxError> {
         let ended = self
-            .run(Task::Probe, PROBE_TIMEOUT, QUIET_BYTES, &CancellationToken::new(), None)
+            .run(Task::Probe, PROBE_TIMEOUT, &quiet(), &CancellationToken::new(), None)
             .await?;
         for report in &ended.reports {
             if let Report::Ready { layers, warnings } = report {
@@ -115,29 +125,32 @@ impl LocalSandbox {
         &self,
         task: Task,
         timeout: Duration,
-        keep_bytes: usize,
+        kept: &SharedOutput,
         cancel: &CancellationToken,
         out: Option<PathBuf>,
     ) -> Result<Ended, SandboxError> {
-        let folders = HostFolders {
-            out,
-            ..self.folders.clone()
-        };
-        let spec = Spec {
-            isolation: self.isolation,
-            uid: self.uid,
-            folders,
-            limits: self.limits.clone(),
-            task,
-        };
+        let spec = self.spec(task, out);
         let stops = Stops {
             timeout,
             cancel,
             closing: &self.closing,
         };
         self.running
-            .track_future(process::run(&self.helper, &spec, keep_bytes, stops))
+            .track_future(process::run(&self.helper, &spec, kept, stops))
             .await
+    }
+
+    fn spec(&self, task: Task, out: Option<PathBuf>) -> Spec {
+        Spec {
+            isolation: self.isolation,
+            uid: self.uid,
+            folders: HostFolders {
+                out,
+                ..self.folders.clone()
+            },
+            limits: self.limits.clone(),
+            task,
+        }
     }
 
     /// Runs a command and judges how it ended.
@@ -149,14 +162,13 @@ impl LocalSandbox {
         out: Option<PathBuf>,
     ) -> Result<ExecOutput, SandboxError> {
         let started = Instant::now();
-        let ended = self
-            .run(Task::Command(task), timeout, self.output_bytes, cancel, out)
-            .await?;
+        let kept = SharedOutput::new(self.output_bytes);
+        let ended = self.run(Task::Command(task), timeout, &kept, cancel, out).await?;
         let exit = exit(&ended, timeout)?;
         Ok(ExecOutput {
             exit,
-            output_bytes: ended.output.total(),
-            output: ended.output.into_text(),
+            output_bytes: kept.total(),
+            output: kept.text(),
             took: started.elapsed(),
         })
     }
@@ -170,6 +182,34 @@ impl LocalSandbox {
             Isolation::Namespaces => View::isolated(&folders),
             Isolation::None => View::plain(&folders),
         }
+    }
+}
+
+fn quiet() -> SharedOutput {
+    SharedOutput::new(QUIET_BYTES)
+}
+
+/// The words of a command, for lists.
+fn line_of(program: &Program) -> String {
+    match program {
+        Program::Shell(line) => line.clone(),
+        Program::Argv(argv) => argv.join(" "),
+    }
+}
+
+fn task_of(exec: &Exec) -> CommandTask {
+    CommandTask {
+        argv: argv(&exec.program),
+        folder: exec.folder.clone(),
+        environment: exec.environment.clone().into_iter().collect(),
+        stdin: base64::prelude::BASE64_STANDARD.encode(&exec.stdin),
+    }
+}
+
+/// A sandbox that nobody holds any more lets nothing go on.
+impl Drop for LocalSandbox {
+    fn drop(&mut self) {
+        self.closing.cancel();
     }
 }
 
@@ -228,14 +268,8 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn exec(&self, exec: &Exec, cancel: &CancellationToken) -> Result<ExecOutput, SandboxError> {
-        let task = CommandTask {
-            argv: argv(&exec.program),
-            folder: exec.folder.clone(),
-            environment: exec.environment.clone().into_iter().collect(),
-            stdin: base64::prelude::BASE64_STANDARD.encode(&exec.stdin),
-        };
         self.command(
-            task,
+            task_of(exec),
             exec.timeout.map_or(self.timeout, |asked| asked.min(self.timeout)),
             cancel,
             None,
@@ -243,10 +277,59 @@ impl Sandbox for LocalSandbox {
         .await
     }
 
+    async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
+        if self.closing.is_cancelled() {
+            return Err(SandboxError::Cancelled);
+        }
+        let Some(slot) = self.background.slot(&line_of(&exec.program), cancel) else {
+            return Ok(Started::TooMany(self.background.running()));
+        };
+        let timeout = exec
+            .timeout
+            .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
+        let spec = self.spec(Task::Command(task_of(exec)), None);
+        let (helper, closing, started) = (self.helper.clone(), self.closing.clone(), Instant::now());
+        let id = slot.id;
+        self.running.spawn(async move {
+            let stops = Stops {
+                timeout,
+                cancel: &slot.stop,
+                closing: &closing,
+            };
+            let ended = process::run(&helper, &spec, &slot.output, stops).await;
+            let exit = ended
+                .and_then(|ended| exit(&ended, timeout))
+                .unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
+            // Whoever asks later finds it in the channel; nobody need be asking now.
+            slot.ended.send_replace(Some((exit, started.elapsed())));
+        });
+        Ok(Started::Running(id))
+    }
+
+    fn running(&self) -> Vec<(u32, String)> {
+        self.background.running()
+    }
+
+    async fn output(
+        &self,
+        id: u32,
+        part: Part,
+        wait: Duration,
+        cancel: &CancellationToken,
+    ) -> Option<BackgroundOutput> {
+        self.background.output(id, part, wait, cancel).await
+    }
+
+    async fn stop(&self, id: u32) -> Option<BackgroundOutput> {
+        self.background.stop(id);
+        let never = CancellationToken::new();
+        self.background.output(id, Part::New, STOP_TIMEOUT, &never).await
+    }
+
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
         let task = Task::Files(request.clone());
         let mut ended = self
-            .run(task, FILES_TIMEOUT, QUIET_BYTES, &CancellationToken::new(), None)
+            .run(task, FILES_TIMEOUT, &quiet(), &CancellationToken::new(), None)
             .await?;
         match ended.reports.pop() {
             Some(Report::Files(reply)) => Ok(reply),
@@ -266,6 +349,21 @@ impl Sandbox for LocalSandbox {
             }
             None => Err(failure(&ended)),
         }
+    }
+
+    async fn snapshot(
+        &self,
+        request: &SnapshotRequest,
+        cancel: &CancellationToken,
+    ) -> Result<ExecOutput, SandboxError> {
+        let view = self.view(&self.out);
+        let task = CommandTask {
+            argv: snapshot::argv(&view.base_git, request),
+            folder: String::new(),
+            environment: Vec::new(),
+            stdin: String::new(),
+        };
+        self.command(task, EXPORT_TIMEOUT, cancel, None).await
     }
 
     async fn export(&self, base: &CommitSha, cancel: &CancellationToken) -> Result<Option<PathBuf>, SandboxError> {

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SandboxError;
 use super::helper::{COMMAND, ENTER, INSIDE};
-use super::output::Output;
+use super::output::SharedOutput;
 use super::spec::{Isolation, Report, Spec, TERMINATE};
 
 /// How long a command may tidy up after SIGTERM.
@@ -48,16 +48,15 @@ pub(super) enum Stopped {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) reports: Vec<Report>,
-    pub(super) output: Output,
     pub(super) stopped: Option<Stopped>,
     pub(super) status: Option<ExitStatus>,
 }
 
-/// Runs a helper to its end.
+/// Runs a helper to its end; what it writes is `kept`.
 pub(super) async fn run(
     helper: &Path,
     spec: &Spec,
-    keep_bytes: usize,
+    kept: &SharedOutput,
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
@@ -71,11 +70,10 @@ pub(super) async fn run(
         }
     };
     tokio::pin!(stop);
-    let mut kept = Output::new(keep_bytes);
     let mut reports = Vec::new();
     let mut stopped = None;
     {
-        let gather = async { tokio::join!(read_output(output, &mut kept), read_reports(reader, &mut reports)) };
+        let gather = async { tokio::join!(read_output(output, kept), read_reports(reader, &mut reports)) };
         let gather = gather.fuse();
         tokio::pin!(gather);
         tokio::select! {
@@ -101,7 +99,6 @@ pub(super) async fn run(
     let status = wait(&mut child).await;
     Ok(Ended {
         reports,
-        output: kept,
         stopped,
         status,
     })
@@ -138,7 +135,7 @@ async fn end_gently(writer: &mut OwnedWriteHalf, gather: impl Future) {
 }
 
 /// Reads as fast as it comes and keeps a bounded part; the pipe slows down who writes faster.
-async fn read_output(mut pipe: pipe::Receiver, kept: &mut Output) {
+async fn read_output(mut pipe: pipe::Receiver, kept: &SharedOutput) {
     let mut block = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = pipe.read(&mut block).await {
         kept.push(&block[..length]);

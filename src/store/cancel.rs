@@ -25,8 +25,8 @@ impl Locked {
 }
 
 impl Tx {
-    /// T11. Queued and waiting jobs end at once, for others the wish is noted and their worker
-    /// stops them.
+    /// T11. Queued jobs end at once; for others the wish is noted and their worker stops them. A
+    /// waiting job ends at once too, unless it has work: then a worker keeps that on a branch.
     ///
     /// # Errors
     /// Those of the database.
@@ -41,6 +41,12 @@ impl Tx {
         };
         match locked.state()? {
             JobState::Done | JobState::Dead | JobState::Cancelled => Ok(CancelResult::TooLate),
+            JobState::Waiting if self.has_work(id).await? => {
+                self.request_cancel(id, &locked, reason, now).await?;
+                self.wake(id, reason).await?;
+                Ok(CancelResult::Requested)
+            }
+            JobState::Queued if locked.cancel_requested_at.is_some() => Ok(CancelResult::Requested),
             JobState::Queued | JobState::Waiting => {
                 self.request_cancel(id, &locked, reason, now).await?;
                 self.end_cancelled(id, locked.fence, reason, now).await?;

@@ -240,6 +240,7 @@ fn migrator() -> Migrator {
             "conversation",
             include_str!("../../migrations/0002_conversation.sql"),
         ),
+        (3, "memory", include_str!("../../migrations/0003_memory.sql")),
     ];
     Migrator::with_migrations(
         migrations

@@ -27,6 +27,7 @@ impl Tx {
         found.extend(told("I8", self.dead_without_reason().await?));
         found.extend(told("I9", self.done_without_trace().await?));
         found.extend(told("I11", self.open_after_the_end().await?));
+        found.extend(told("I12", self.waiting_for_nothing().await?));
         Ok(found)
     }
 
@@ -201,6 +202,31 @@ impl Tx {
                  JOIN jobs ON jobs.id = effects.job_id
                  WHERE jobs.state IN ('dead', 'cancelled')
                    AND effects.state IN ('pending', 'sending')
+                 LIMIT $1"
+            )
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+}
+
+impl Tx {
+    /// A job that waits has a question of its round that can still be answered.
+    async fn waiting_for_nothing(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || jobs.id || ' waits without an open question'
+                 FROM jobs
+                 WHERE jobs.state = 'waiting'
+                   AND NOT EXISTS (
+                       SELECT 1
+                       FROM questions
+                       WHERE questions.job_id = jobs.id
+                         AND questions.round = jobs.round
+                         AND questions.taken_at IS NULL
+                         AND questions.expired_at IS NULL
+                   )
                  LIMIT $1"
             )
             .bind(MAX_FINDINGS),

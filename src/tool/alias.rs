@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
+mod shape;
+
 /// The tool that is meant, and its arguments. Unknown names come back as they are.
 pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
     let bare = name.trim();
@@ -19,10 +21,18 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         "writefile" | "write" | "create" | "createfile" | "savefile" | "writetofile" => "write_file",
         "editfile" | "edit" | "strreplace" | "replace" | "replaceinfile" | "searchreplace" => "edit_file",
         "applypatch" | "patch" | "applydiff" => "apply_patch",
+        "astgrep" | "astgrepsearch" | "sg" | "structuralsearch" => "ast_grep",
+        "searchcode" | "codebasesearch" | "semanticsearch" | "searchcodebase" => "search_code",
+        "diff" | "showdiff" | "gitdiff" | "viewdiff" => "diff",
+        "commit" | "checkpoint" | "gitcommit" | "savecheckpoint" => "commit",
         "glob" | "find" | "findfiles" | "filesearch" => "glob",
         "grep" | "search" | "rg" | "ripgrep" | "searchfiles" | "grepsearch" | "codesearch" => "grep",
         "runcommand" | "bash" | "shell" | "sh" | "run" | "exec" | "execute" | "terminal" | "executebash"
         | "executecommand" | "runshell" | "runshellcommand" | "runterminalcmd" | "localshell" | "cmd" => "run_command",
+        "runtests" | "runtest" | "test" | "executetests" => "run_tests",
+        "startcommand" | "runinbackground" | "startprocess" => "start_command",
+        "commandoutput" | "bashoutput" | "getoutput" | "readoutput" | "processoutput" => "command_output",
+        "stopcommand" | "killshell" | "killbash" | "killprocess" | "stopprocess" => "stop_command",
         "plan" | "todo" | "todowrite" | "updateplan" | "writetodos" => "plan",
         "webfetch" | "fetch" | "fetchurl" | "browse" | "openurl" => "web_fetch",
         "searchweb" | "websearch" | "googlesearch" => "search_web",
@@ -39,9 +49,11 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
             if let Some(patch) = arguments["command"].as_str().and_then(patch_in) {
                 return ("apply_patch".to_owned(), json!({ "patch": patch }));
             }
-            arguments
+            return in_background(arguments);
         }
         "plan" => with_steps(arguments),
+        "read_file" => shape::with_range(arguments),
+        "grep" => shape::with_flags(arguments),
         _ => arguments,
     };
     (tool.to_owned(), arguments)
@@ -59,6 +71,22 @@ fn program(name: &str, arguments: &Value) -> Value {
     } else {
         json!({"command": format!("{name} {line}").trim_end()})
     }
+}
+
+/// Some agents start a background command with a flag of the ordinary tool.
+fn in_background(mut arguments: Value) -> (String, Value) {
+    let keys = ["run_in_background", "is_background", "background"];
+    let object = arguments.as_object_mut();
+    let flags: Vec<Value> = object
+        .into_iter()
+        .flat_map(|given| keys.iter().filter_map(|key| given.remove(*key)))
+        .collect();
+    let tool = if flags.contains(&Value::Bool(true)) {
+        "start_command"
+    } else {
+        "run_command"
+    };
+    (tool.to_owned(), arguments)
 }
 
 /// The patch of a line that calls a program `apply_patch`, which models know from elsewhere and no
@@ -103,7 +131,7 @@ fn command_line(command: &Value) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
@@ -233,6 +261,28 @@ mod tests {
             json!({"command": "cargo test 'a b'"}),
         );
         check("git", json!({}), "run_command", json!({"command": "git"}));
+    }
+
+    #[test]
+    fn x23_a_flag_for_the_background_is_another_tool() {
+        check(
+            "bash",
+            json!({"command": "npm test", "run_in_background": true}),
+            "start_command",
+            json!({"command": "npm test"}),
+        );
+        check(
+            "bash",
+            json!({"command": "ls", "run_in_background": false}),
+            "run_command",
+            json!({"command": "ls"}),
+        );
+        check(
+            "KillShell",
+            json!({"shell_id": 2}),
+            "stop_command",
+            json!({"shell_id": 2}),
+        );
     }
 
     #[test]

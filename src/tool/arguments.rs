@@ -68,6 +68,12 @@ pub(super) fn fit<T: DeserializeOwned + JsonSchema>(tool: &str, arguments: Value
         )),
     };
     fitted.map_err(|problem| {
+        let problem = problem.to_string();
+        // What serde expects includes every other name that a key may have.
+        let problem = match problem.split_once(", expected ") {
+            Some((unknown, _)) if unknown.starts_with("unknown field") => unknown,
+            _ => problem.as_str(),
+        };
         ToolError::BadCall(format!(
             "{tool}: {problem}; nothing was run. It takes {}",
             describe_keys(&schema)

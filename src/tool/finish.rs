@@ -1,11 +1,14 @@
 //! The tool `finish`: how the agent says that it is done, and what people read about the change.
 //! Never says anything about checks: those results come from the program.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::background::named;
 use super::plan::one_line;
 use super::{Finish, Tool, ToolContext, ToolError, ToolOutput, arguments};
 use crate::model::ToolSpec;
@@ -18,7 +21,11 @@ const MAX_TITLE_CHARS: usize = 120;
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 
 /// Ends the run.
-pub(super) struct FinishTool;
+#[derive(Default)]
+pub(super) struct FinishTool {
+    /// It was told once that commands still run.
+    told: AtomicBool,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,8 +72,21 @@ impl Tool for FinishTool {
         true
     }
 
-    async fn call(&self, _context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
-        judge(arguments::fit("finish", arguments)?).map(ToolOutput::Finish)
+    async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
+        let finish = judge(arguments::fit("finish", arguments)?)?;
+        let running = context.sandbox.running();
+        if !running.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
+            return Err(ToolError::ForModel(format!(
+                "not finished: these commands still run: {}. Wait for them with command_output and look at how they end, \
+                 or end them with stop_command; then call finish again. Whatever still runs then is ended.",
+                named(&running)
+            )));
+        }
+        // Nothing may change the files any more while they are looked at.
+        for (id, _) in running {
+            context.sandbox.stop(id).await;
+        }
+        Ok(ToolOutput::Finish(finish))
     }
 }
 

@@ -62,20 +62,27 @@ impl Tool for Grep {
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("grep", arguments)?;
-        let request = FileRequest::Grep {
-            pattern: wanted.pattern,
+        let request = |pattern: String| FileRequest::Grep {
+            pattern,
             path: relative(&wanted.path),
-            glob: wanted.glob,
+            glob: wanted.glob.clone(),
             ignore_case: wanted.ignore_case,
             context: wanted.context.min(MAX_CONTEXT),
             max_matches: MAX_MATCHES,
         };
-        match files(context, request).await? {
+        let mut note = "";
+        let mut reply = files(context, request(wanted.pattern.clone())).await;
+        // Code is searched for as it stands more often than as an expression that happens to be wrong.
+        if matches!(&reply, Err(ToolError::ForModel(problem)) if problem.contains("not a regular expression")) {
+            note = "[not a regular expression; searched for as plain text]\n";
+            reply = files(context, request(regex::escape(&wanted.pattern))).await;
+        }
+        match reply? {
             FileReply::Lines {
                 lines,
                 files,
                 truncated,
-            } => Ok(ToolOutput::Text(render(&lines, files, truncated))),
+            } => Ok(ToolOutput::Text(format!("{note}{}", render(&lines, files, truncated)))),
             _ => Err(unexpected("matching lines")),
         }
     }

@@ -17,6 +17,9 @@ const MAX_LINES: usize = 2_000;
 /// Most bytes of one call.
 const MAX_BYTES: usize = 60 * 1024;
 
+/// Most bytes of a call that names no number of lines: a first look, not the whole file.
+const MAX_BYTES_UNASKED: usize = 24 * 1024;
+
 /// Most bytes of one line; minified files have lines that would fill everything.
 const MAX_LINE_BYTES: usize = 2_000;
 
@@ -66,7 +69,12 @@ impl Tool for ReadFile {
         let file = read_existing(context, &path, MAX_FILE_BYTES).await?;
         let offset = usize::try_from(wanted.offset.unwrap_or(1)).unwrap_or(usize::MAX);
         let limit = usize::try_from(wanted.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        let mut shown = show(&file.content, offset, limit).map_err(|problem| {
+        let most = if wanted.limit.is_some() {
+            MAX_BYTES
+        } else {
+            MAX_BYTES_UNASKED
+        };
+        let mut shown = show(&file.content, offset, limit, most).map_err(|problem| {
             ToolError::ForModel(format!("{path} ({}): {problem}", text::bytes_in_words(file.bytes)))
         })?;
         if file.bytes > MAX_FILE_BYTES {
@@ -81,7 +89,7 @@ impl Tool for ReadFile {
 }
 
 /// The lines from `offset` on, or why there are none.
-fn show(content: &[u8], offset: usize, limit: usize) -> Result<String, String> {
+fn show(content: &[u8], offset: usize, limit: usize, max_bytes: usize) -> Result<String, String> {
     if content.is_empty() {
         return Ok("[the file is empty]".to_owned());
     }
@@ -99,7 +107,7 @@ fn show(content: &[u8], offset: usize, limit: usize) -> Result<String, String> {
     let mut last = first - 1;
     for line in content.lines().skip(first - 1).take(limit.clamp(1, MAX_LINES)) {
         let line = numbered([line], last + 1);
-        if shown.len() + line.len() > MAX_BYTES {
+        if shown.len() + line.len() > max_bytes {
             break;
         }
         if !shown.is_empty() {
@@ -109,8 +117,14 @@ fn show(content: &[u8], offset: usize, limit: usize) -> Result<String, String> {
         last += 1;
     }
     if last < total {
+        // Asked for a number of lines, nobody needs to be told how to ask for one.
+        let how = if max_bytes == MAX_BYTES_UNASKED {
+            "; grep finds a name in it"
+        } else {
+            ""
+        };
         shown.push_str(&format!(
-            "\n[lines {first} to {last} of {total}; read_file with offset={} shows more]",
+            "\n[lines {first} to {last} of {total}; read_file with offset={} shows more{how}]",
             last + 1
         ));
     }
@@ -147,7 +161,10 @@ mod tests {
 
     #[track_caller]
     fn check(content: &[u8], offset: usize, limit: usize, expected: &str) {
-        assert_eq!(show(content, offset, limit).unwrap_or_else(|problem| problem), expected);
+        assert_eq!(
+            show(content, offset, limit, MAX_BYTES).unwrap_or_else(|problem| problem),
+            expected
+        );
     }
 
     #[test]
@@ -191,13 +208,19 @@ mod tests {
     #[test]
     fn long_files_and_long_lines_are_capped() {
         let many = "x\n".repeat(5_000);
-        let shown = show(many.as_bytes(), 1, usize::MAX).unwrap();
+        let shown = show(many.as_bytes(), 1, usize::MAX, MAX_BYTES).unwrap();
         assert!(shown.ends_with("[lines 1 to 2000 of 5000; read_file with offset=2001 shows more]"));
         let wide = format!("{}\n", "y".repeat(1_000)).repeat(500);
-        let shown = show(wide.as_bytes(), 1, usize::MAX).unwrap();
+        let shown = show(wide.as_bytes(), 1, usize::MAX, MAX_BYTES).unwrap();
         assert!(shown.len() < MAX_BYTES + 200 && shown.contains("of 500;"));
+        let first_look = show(wide.as_bytes(), 1, usize::MAX, MAX_BYTES_UNASKED).unwrap();
+        assert!(first_look.len() < MAX_BYTES_UNASKED + 200, "{}", first_look.len());
+        assert!(
+            first_look.ends_with("shows more; grep finds a name in it]"),
+            "{first_look}"
+        );
         let minified = "z".repeat(3_000_000);
-        let shown = show(minified.as_bytes(), 1, 10).unwrap();
+        let shown = show(minified.as_bytes(), 1, 10, MAX_BYTES).unwrap();
         assert!(
             shown.len() < 3_000 && shown.contains("more bytes; `sed -n 1p"),
             "{}",

@@ -43,8 +43,8 @@ impl Tool for RunCommand {
             name: "run_command".to_owned(),
             description:
                 "Runs a shell line in the sandbox and shows its exit code and output. There is no terminal and \
-                          no network unless the task says so. Everything it starts is killed when the line ends, so do \
-                          not start anything in the background."
+                          no network unless the task says so. Everything it starts is killed when the line ends; for \
+                          what must go on use start_command."
                     .to_owned(),
             parameters: arguments::schema::<Arguments>(),
         }
@@ -56,31 +56,42 @@ impl Tool for RunCommand {
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("run_command", arguments)?;
-        let line = wanted.command.replace("\r\n", "\n");
-        if line.trim().is_empty() || line.contains('\0') {
-            return Err(ToolError::BadCall(
-                "run_command: the command is empty or holds a NUL".to_owned(),
-            ));
-        }
-        let exec = Exec {
-            folder: relative(&wanted.folder),
-            timeout: wanted
-                .timeout_seconds
-                .map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS))),
-            ..Exec::shell(line)
-        };
+        let timeout = wanted
+            .timeout_seconds
+            .map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS)));
+        let exec = exec_of("run_command", &wanted.command, &wanted.folder, timeout)?;
         let output = context.sandbox.exec(&exec, context.cancel).await?;
         Ok(ToolOutput::Text(render(&output)))
     }
 }
 
-fn render(output: &ExecOutput) -> String {
-    let how = match &output.exit {
+/// A shell line as it is run.
+pub(super) fn exec_of(tool: &str, line: &str, folder: &str, timeout: Option<Duration>) -> Result<Exec, ToolError> {
+    let line = line.replace("\r\n", "\n");
+    if line.trim().is_empty() || line.contains('\0') {
+        return Err(ToolError::BadCall(format!(
+            "{tool}: the command is empty or holds a NUL"
+        )));
+    }
+    Ok(Exec {
+        folder: relative(folder),
+        timeout,
+        ..Exec::shell(line)
+    })
+}
+
+/// How a command ended.
+pub(super) fn words_of(exit: &Exit) -> String {
+    match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("killed by signal {signal}"),
         Exit::Limit(limit) => format!("killed: {limit}"),
-        Exit::Cancelled => "killed: the run was stopped".to_owned(),
-    };
+        Exit::Cancelled => "stopped".to_owned(),
+    }
+}
+
+pub(super) fn render(output: &ExecOutput) -> String {
+    let how = words_of(&output.exit);
     let took = text::duration_in_words(output.took);
     let cut = if output.output_bytes > MAX_OUTPUT_BYTES as u64 {
         cut_note(output.output_bytes)

@@ -1,4 +1,4 @@
-//! Commands that steer instead of working: stop, status, help, and the honest answer to verbs
+//! Commands that steer instead of working: stop, answer, status, help, and the honest answer to verbs
 //! that are not built. They have a lane of their own, so that they need not wait for the work.
 //! Never changes code.
 
@@ -8,7 +8,8 @@ use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
 use crate::job::{Job, JobError, JobKind, Outcome};
 use crate::publish;
-use crate::store::JobFilter;
+use crate::question::Reply;
+use crate::store::{AnswerResult, JobFilter};
 
 impl Worker {
     pub(super) async fn reply(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
@@ -39,6 +40,35 @@ impl Worker {
             // The status comment of the stopped job tells the rest.
             _ => self.end(in_hand, Outcome::Answered).await,
         }
+    }
+
+    /// Gives what a person said to the job that waits for it.
+    pub(super) async fn hear(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
+        publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        let job = &in_hand.leased.job;
+        let reply = Reply {
+            by: job.request.actor.login.clone(),
+            words: job.request.instructions.clone(),
+            at: job.request.triggered_at,
+        };
+        let mut tx = self.publisher.store.begin().await?;
+        let asking = match tx.answered_by(job.id.as_str()).await? {
+            // An earlier attempt of this command got as far as this.
+            Some(id) => Some(id),
+            None => tx.asking_job(job.repo_id, &job.subject).await?,
+        };
+        let heard = match &asking {
+            Some(id) => tx.answer_job(id, job.id.as_str(), &reply).await?,
+            None => AnswerResult::NothingAsked,
+        };
+        tx.commit().await?;
+        let why_not = match heard {
+            // The status comment of the job tells the rest.
+            AnswerResult::Taken => return self.end(in_hand, Outcome::Answered).await,
+            AnswerResult::NothingAsked => "Nothing here waits for an answer, so nothing was done with it.",
+            AnswerResult::TooMany => "That question has too many answers already; this one was not added.",
+        };
+        self.answer(in_hand, why_not.to_owned()).await
     }
 
     async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {

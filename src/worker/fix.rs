@@ -1,18 +1,22 @@
 //! The main path of a job that changes code: acknowledge, gather, work, plan, publish. Never
 //! publishes from memory what is not stored first.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::wait::{Paused, Pausing};
 use super::{InHand, Worker};
-use crate::agent::{Checkpoint, Stop};
+use crate::agent::{Checkpoint, Solution, Stop};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
-use crate::ids::RunId;
+use crate::ids::{CommitSha, RunId};
 use crate::job::{Job, JobError};
+use crate::memory::{Keeper, Lasting, Memory};
 use crate::publish::{self, BUNDLE};
-use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, RECORD, SOLUTION, Target};
+use crate::question::Asked;
+use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, RECORD, SOLUTION, Target};
 use crate::store::StoreError;
 use crate::workspace::{RunFolder, mirror_path};
 
@@ -27,15 +31,26 @@ const LONGEST_STATUS_INTERVAL: u32 = 10;
 impl Worker {
     pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        if let Some(planned) = self.wound_up(in_hand).await? {
+            return self.publish_planned(in_hand, planned).await;
+        }
         let settled = CancellationToken::new();
         let work = async {
-            let planned = Box::pin(self.work_and_plan(in_hand, client)).await;
+            let worked = Box::pin(self.work(in_hand, client)).await;
             settled.cancel();
-            planned
+            worked
         };
         // The edits go on beside the work and are over before the last words are written.
-        let (planned, ()) = tokio::join!(work, self.keep_status(in_hand, &settled));
-        let planned = planned?;
+        let (worked, ()) = tokio::join!(work, self.keep_status(in_hand, &settled));
+        let (mut finished, target) = worked?;
+        if let Stop::NeedsInput(question) = &finished.stop {
+            let base = finished.change.as_ref().map(|change| change.import.base.clone());
+            match self.pause(in_hand, question, base).await? {
+                Paused::Waits => return Ok(()),
+                Paused::Stopped => finished.stop = Stop::Cancelled,
+            }
+        }
+        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?;
         in_hand
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
@@ -43,7 +58,8 @@ impl Worker {
         self.publish_planned(in_hand, planned).await
     }
 
-    async fn work_and_plan(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<publish::Planned, JobError> {
+    /// Everything up to a result that is stored.
+    async fn work(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(Finished, Target), JobError> {
         let job = &in_hand.leased.job;
         let recorder = &in_hand.recorder;
         let mirror = mirror_path(&self.state_dir, job.repo_id);
@@ -55,7 +71,12 @@ impl Worker {
             state_dir: self.state_dir.clone(),
             job: job.id.clone(),
         };
-        let working = run::work(&self.ports, work, earlier, &place, recorder, &in_hand.cancel);
+        let ports = Ports {
+            people: Arc::new(Pausing::open(self, in_hand).await?),
+            memory: Some(self.memory(in_hand)),
+            ..self.ports.clone()
+        };
+        let working = run::work(&ports, work, earlier, &place, recorder, &in_hand.cancel);
         let finished = Box::pin(working).await?;
         let finished = self.unless_drained(in_hand, finished)?;
         if let Some(change) = &finished.change {
@@ -64,7 +85,22 @@ impl Worker {
                 .map_err(|error| JobError::Retry(format!("the bundle: {error}")))?;
             recorder.checkpoint(BUNDLE, 0, &bundle).await?;
         }
-        Box::pin(self.plan(in_hand, &finished, target)).await
+        Ok((finished, target))
+    }
+
+    /// What runs on the job's repository keep, by its number: names can move to another repository.
+    fn memory(&self, in_hand: &InHand<'_>) -> Memory {
+        let job = &in_hand.leased.job;
+        let keeper = Keeper {
+            repository: format!("repository/{}", job.repo_id),
+            subject: job.subject.to_string(),
+            by: format!("job {}", job.id),
+            lease: Some(in_hand.leased.lease.clone()),
+            lasting: Lasting::ForLaterRuns,
+            may_write_global: self.ports.agent.global_memory,
+        };
+        let (clock, redactor) = (self.ports.clock.clone(), self.ports.redactor.clone());
+        Memory::new(self.publisher.store.clone(), keeper, clock, redactor)
     }
 
     /// A run that was interrupted because the service stops has not ended; one that a person
@@ -149,7 +185,15 @@ impl Worker {
             (Ok(Ok(Some((folder, base)))), Target::ExistingPull { head, .. }) if *head == base => Some((folder, base)),
             _ => None,
         };
-        let Some((folder, base)) = fitting else {
+        let asked = self.question_of(job).await?;
+        let found = match fitting {
+            Some((folder, base)) => Some((Some(folder), None, base)),
+            None => self.stored_work(job, asked.as_ref(), &gathered.target).await?,
+        };
+        let Some((folder, bundle, base)) = found else {
+            if let Some(asked) = &asked {
+                gathered.work.brief.notes.extend(self.said_before(job, asked).await?);
+            }
             let text = "An earlier attempt's work is not on this machine or does not fit any more; this one starts anew, with what is left of the limits.".to_owned();
             in_hand.recorder.record(RunEvent::Noted { text }).await?;
             let spent = conversation.only_spent();
@@ -168,10 +212,12 @@ impl Worker {
                 turn: conversation.turn,
             })
             .await?;
-        let solution = ended.and_then(|(_, body)| serde_json::from_slice(&body).ok()).flatten();
+        let solution: Option<Solution> = ended.and_then(|(_, body)| serde_json::from_slice(&body).ok()).flatten();
         Ok(Earlier {
-            folder: Some(folder),
-            solution,
+            folder,
+            bundle,
+            // A run that waited has not ended.
+            solution: solution.filter(|solution| !matches!(solution.stop, Stop::NeedsInput(_))),
             base_checks: self.base_checks(job).await?,
             // One that no reply was given for is of a brief that nobody has read.
             record: record
@@ -179,6 +225,28 @@ impl Worker {
                 .and_then(|(_, body)| serde_json::from_slice(&body).ok()),
             conversation: Some(conversation),
         })
+    }
+
+    /// The change with which the job went to wait, as long as its conversation has not gone on
+    /// since: a machine without its folder begins there.
+    async fn stored_work(
+        &self,
+        job: &Job,
+        asked: Option<&Asked>,
+        target: &Target,
+    ) -> Result<Option<(Option<RunFolder>, Option<Vec<u8>>, CommitSha)>, StoreError> {
+        let Some(base) = asked
+            .filter(|asked| !asked.is_taken)
+            .and_then(|asked| asked.base.clone())
+        else {
+            return Ok(None);
+        };
+        if matches!(target, Target::ExistingPull { head, .. } if *head != base) {
+            return Ok(None);
+        }
+        let mut tx = self.publisher.store.begin().await?;
+        let bundle = tx.checkpoint(&job.id, BUNDLE).await?;
+        Ok(bundle.map(|(_, bundle)| (None, Some(bundle), base)))
     }
 
     /// The last result of each check on the base.

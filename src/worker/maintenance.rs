@@ -1,4 +1,5 @@
-//! What keeps the service tidy: expired leases go back to the queue, orphaned folders and old
+//! What keeps the service tidy: expired leases go back to the queue, questions that nobody
+//! answers come to an end, orphaned folders and old
 //! deliveries go away, gauges are set. Runs in one process or in several at once; every step is
 //! safe to repeat. Never touches a job that is alive.
 
@@ -37,6 +38,11 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
                 metrics::counter!("forgehand_leases_recovered_total").increment(recovered.len() as u64);
             }
             Err(error) => tracing::warn!(%error, "expired leases could not be looked for"),
+        }
+        match queue.expire_questions().await {
+            Ok(expired) if expired.is_empty() => {}
+            Ok(expired) => tracing::info!(jobs = ?expired, "nobody answered in time; the jobs are ended"),
+            Err(error) => tracing::warn!(%error, "waiting jobs could not be looked for"),
         }
         if tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
             tidied = Some(Instant::now());

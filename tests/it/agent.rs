@@ -1,5 +1,6 @@
 //! The agent at work: a scripted model over HTTP, the real tools, the real sandbox.
 
+mod background;
 mod children;
 mod compaction;
 mod cut;
@@ -48,8 +49,8 @@ struct Bench {
     cancel: CancellationToken,
     budget: Budget,
     setting: Setting,
-    tools: Toolbox,
     resume: Option<Checkpoint>,
+    tools: Toolbox,
     permission: Policy,
     people: Arc<dyn People>,
 }
@@ -87,8 +88,8 @@ impl Bench {
             cancel: CancellationToken::new(),
             budget: BUDGET,
             setting: Setting::default(),
-            tools: Toolbox::standard(),
             resume: None,
+            tools: Toolbox::standard(),
             permission: Policy::default(),
             people: Arc::new(Unattended),
         }

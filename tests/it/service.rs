@@ -209,6 +209,20 @@ impl Service {
         }
     }
 
+    /// Runs one command of an operator beside the service, to its end.
+    pub async fn command(&self, arguments: &[&str]) -> std::process::Output {
+        let command = tokio::process::Command::new(program())
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .envs(environment(&self.config))
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ended = tokio::time::timeout(PATIENCE, command).await;
+        ended.expect("the command ends in time").expect("the program starts")
+    }
+
     /// The state folder.
     pub fn state_dir(&self) -> PathBuf {
         self.folder.path().join("state")

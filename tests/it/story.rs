@@ -1,11 +1,13 @@
 //! Stories of the whole service, told on both databases: somebody does something on GitHub, and
 //! somebody sees something there. Never looks inside the program, except into its database.
 
+mod ask;
 mod authority;
 mod branch;
 mod delivery;
 mod fault;
 mod label;
+mod memory;
 mod outcome;
 mod repository;
 mod restart;

@@ -1,8 +1,12 @@
 //! Tools as a model calls them, in the real sandbox. What a call answers and what it leaves in the
 //! workspace; how the loop around it behaves is told in `agent`. Never a model in between.
 
+mod background;
 mod file;
 mod patch;
+mod search;
+mod snapshot;
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `forgehand jobs`: list, show with events, cancel, retry. Never edits rows by itself; every
+//! `forgehand jobs`: list, show with events, answer, cancel, retry. Never edits rows by itself; every
 //! change is a transition of the store.
 
 use std::process::ExitCode;
@@ -8,8 +8,13 @@ use anyhow::{Context as _, bail};
 use super::{Context, show};
 use crate::ids::JobId;
 use crate::job::{Job, JobState};
-use crate::store::{CancelResult, JobFilter, Store};
+use crate::question::Reply;
+use crate::secret::random_hex;
+use crate::store::{AnswerResult, CancelResult, JobFilter, Store};
 use crate::text;
+
+/// Longest answer; a person writes less.
+const MAX_ANSWER_BYTES: usize = 32 * 1024;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -35,6 +40,16 @@ enum Action {
     Show {
         /// The job's id, as `jobs list` shows it.
         id: JobId,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answer what a waiting job asks, as the operator of this machine.
+    Answer {
+        /// The job's id, as `jobs list` shows it.
+        id: JobId,
+        /// The answer; with several questions, lines that begin with their numbers.
+        text: String,
         /// Print the result as JSON.
         #[arg(long)]
         json: bool,
@@ -91,6 +106,23 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             }
         }
         Action::Show { id, json } => show_one(&mut tx, &id, json).await?,
+        Action::Answer { id, text, json } => {
+            let reply = Reply {
+                by: "the operator".to_owned(),
+                words: text::cap(&text, MAX_ANSWER_BYTES),
+                at: crate::clock::Clock::System.now(),
+            };
+            let source = format!("command line {}", random_hex::<8>());
+            let result = tx.answer_job(&id, &source, &reply).await?;
+            tx.commit().await?;
+            match result {
+                AnswerResult::Taken => {}
+                AnswerResult::NothingAsked => bail!("job {id} asks nothing, or there is no such job"),
+                AnswerResult::TooMany => bail!("the question of job {id} has too many answers already"),
+            }
+            store.ring();
+            tell(&id, "answered", "goes on with the answer", json)?;
+        }
         Action::Cancel { id, json } => {
             let result = tx
                 .cancel_job(&id, "stopped at the command line", crate::clock::Clock::System.now())
@@ -148,8 +180,9 @@ async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::
     let job = tx.job(id).await?.with_context(|| format!("there is no job {id}"))?;
     let events = tx.events(id, 0, 10_000).await?;
     let effects = tx.effects(id).await?;
+    let asked = tx.last_question(id).await?.filter(|_| job.state == JobState::Waiting);
     if json {
-        return show::json(&serde_json::json!({"job": job, "events": events, "effects": effects}));
+        return show::json(&serde_json::json!({"job": job, "asked": asked, "events": events, "effects": effects}));
     }
     print_line(&job);
     say!(
@@ -161,6 +194,12 @@ async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::
     );
     if let Some(outcome) = &job.outcome {
         say!("outcome: {}", serde_json::to_string(outcome)?);
+    }
+    if let Some(asked) = &asked {
+        say!("waits until {} for an answer to", show::time(asked.answer_by));
+        for (at, line) in asked.question.lines().iter().enumerate() {
+            say!("{:5}. {}", at + 1, text::plain_output(&text::cap_chars(line, 500)));
+        }
     }
     say!("\nevents");
     for event in events {

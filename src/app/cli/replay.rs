@@ -2,12 +2,13 @@
 //! place of a model. Ends in the same tree or says at which turn it departed.
 //! Never calls a model or any other server, and never touches the checkout or the job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use async_trait::async_trait;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::progress::Limits;
 use super::run::in_words;
 use super::screen::{Look, Screen};
 use super::{Context, Usage, show, surroundings};
+use crate::agent::{Answer, People, Question};
 use crate::app::record::{self, Recorded};
 use crate::app::{App, ports, stop_on_signal};
 use crate::clock::Clock;
@@ -23,7 +25,7 @@ use crate::conversation::{Comparison, Entry, MAIN, compare, current};
 use crate::event::Event;
 use crate::git::Remote;
 use crate::ids::{CommitSha, JobId, RunId};
-use crate::model::{ChatReply, Message, Replay, ReplayedAgent};
+use crate::model::{ChatReply, FinishReason, Message, Replay, ReplayedAgent, Role};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, Work};
@@ -155,7 +157,46 @@ fn replaying(config: &Config, recorded: &Recorded, redactor: &Redactor) -> anyho
         max_cost_usd: record.budget.max_cost_usd,
         max_minutes: record.budget.max_time.as_secs().div_ceil(60),
     };
-    ports::with_model(Arc::new(model), &config, &surroundings()?, &Clock::System, redactor)
+    let ports = ports::with_model(Arc::new(model), &config, &surroundings()?, &Clock::System, redactor)?;
+    ports::for_replay(ports, &config, record, Arc::new(Answers::of(recorded)))
+}
+
+/// Tools whose output is the answer of a person.
+const ASKING: [&str; 2] = ["ask_user", "confirm"];
+
+/// People who answer what they answered. Every call may run: what was refused then departs now, and
+/// all that can come of it stays in the sandbox.
+struct Answers(Mutex<VecDeque<String>>);
+
+impl Answers {
+    fn of(recorded: &Recorded) -> Self {
+        let mut asked: Vec<&str> = Vec::new();
+        let mut answers = VecDeque::new();
+        for entry in recorded.logs.iter().flat_map(|(_, log)| current(log)) {
+            let Some(message) = entry.message() else { continue };
+            if message.role == Role::Assistant {
+                let calls = message.tool_calls.iter();
+                asked = calls
+                    .filter(|call| ASKING.contains(&call.name.as_str()))
+                    .map(|call| call.id.as_str())
+                    .collect();
+            } else if message.tool_call_id.as_deref().is_some_and(|id| asked.contains(&id)) {
+                answers.push_back(message.content.clone());
+            }
+        }
+        Self(Mutex::new(answers))
+    }
+}
+
+#[async_trait]
+impl People for Answers {
+    async fn ask(&self, question: &Question) -> Answer {
+        if matches!(question, Question::Permit { .. }) {
+            return Answer::Yes;
+        }
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.pop_front().map_or(Answer::Nobody, Answer::Said)
+    }
 }
 
 /// What the model said in a conversation.
@@ -195,7 +236,7 @@ fn said_by(log: &[Entry]) -> ReplayedAgent {
                     content: summary.clone(),
                     reasoning: String::new(),
                     tool_calls: Vec::new(),
-                    finish: crate::model::FinishReason::Stop,
+                    finish: FinishReason::Stop,
                     usage: by.usage,
                     cost_usd: by.cost_usd,
                     model: by.model.clone(),

@@ -21,10 +21,12 @@ use crate::event::{Event, RunEvent, Side, Totals};
 use crate::git::{Git, GitError, LocalRepo, Remote, Signature, Uncommitted};
 use crate::ids::{BranchName, CommitSha, JobId, RepoName, RunId};
 use crate::job::JobError;
+use crate::memory::{Keeper, Lasting, Memory};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
-use crate::secret::Redactor;
+use crate::secret::{Redactor, Secret};
+use crate::store::Store;
 use crate::text;
 use crate::tool::Finish;
 use crate::workspace::{RunFolder, remove_all};
@@ -98,6 +100,13 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         }
     }));
     let scratch = Scratch::make(&config)?;
+    ports.memory = match memory(&config, &scratch, &repo, &task, &ports).await {
+        Ok(memory) => Some(memory),
+        Err(error) => {
+            note!("forgehand: this run has no memory: {error:#}");
+            None
+        }
+    };
     let place = Place {
         state_dir: scratch.folder().to_owned(),
         job: JobId::new(Clock::System.now()),
@@ -253,6 +262,42 @@ impl Scratch {
     }
 }
 
+/// What the run keeps: in the database of the configured state folder, for later runs on the same
+/// checkout; otherwise in one that goes with the run.
+async fn memory(
+    config: &Config,
+    scratch: &Scratch,
+    repo: &LocalRepo,
+    task: &str,
+    ports: &Ports,
+) -> anyhow::Result<Memory> {
+    let (url, lasting) = match scratch {
+        Scratch::Temporary(folder) => {
+            let file = folder.path().join("memory.sqlite");
+            (Secret::new(format!("sqlite:{}", file.display())), Lasting::ForThisRun)
+        }
+        Scratch::Configured(folder) => {
+            let mut config = config.clone();
+            config.server.state_dir = folder.clone();
+            (config.database_url(), Lasting::ForLaterRuns)
+        }
+    };
+    let store = Store::open(&url, 2).await.context("open the database")?;
+    store.migrate().await.context("bring the database up to date")?;
+    let keeper = Keeper {
+        repository: format!("local/{}", repo.root.display()),
+        subject: format!(
+            "task/{}",
+            text::slug(task.trim().lines().next().unwrap_or_default(), 60)
+        ),
+        by: format!("a local run on {}", ports.clock.now().format("%Y-%m-%d %H:%M UTC")),
+        lease: None,
+        lasting,
+        may_write_global: config.agent.global_memory,
+    };
+    Ok(Memory::new(store, keeper, ports.clock.clone(), ports.redactor.clone()))
+}
+
 /// Why there is no result, in words.
 pub(super) fn in_words(error: JobError) -> String {
     match error {
@@ -366,6 +411,7 @@ impl Local<'_> {
         });
         let earlier = Earlier {
             folder: Some(folder),
+            bundle: None,
             solution: Some(Solution {
                 stop,
                 last_words: String::new(),

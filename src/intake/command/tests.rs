@@ -129,6 +129,12 @@ fn words_after_the_verb_are_instructions() {
         }),
     );
     check(
+        "/agent answer 1. yes\n2. no",
+        Some(Command::Answer {
+            words: "1. yes\n2. no".to_owned(),
+        }),
+    );
+    check(
         "/agent approve but small",
         Some(Command::Approve {
             remarks: "but small".to_owned(),

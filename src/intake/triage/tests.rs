@@ -226,6 +226,22 @@ fn commands_in_comments_become_jobs() {
     ignored("issue_comment", &edited, "edited comments start nothing"); // P09
 }
 
+#[test]
+fn words_for_a_job_that_waits_are_control() {
+    for (text, words) in [
+        ("/agent answer 1. yes\n2. no", "1. yes\n2. no"),
+        ("/agent approve", "yes"),
+        ("/agent approve but keep the tests", "yes\nbut keep the tests"),
+    ] {
+        let job = started("issue_comment", &commented(text, json!({})));
+        assert_eq!((job.kind, job.priority), (JobKind::Answer, CONTROL_PRIORITY), "{text}");
+        assert_eq!(job.request.instructions, words, "{text}");
+        assert_eq!(job.dedupe_key.as_deref(), Some("answer:2:issue/12:comment-500"));
+        assert_eq!(job.lane(), "issue/12#control");
+    }
+    check_reply("/agent answer", json!({}), "`answer` needs your words.");
+}
+
 #[track_caller]
 fn check_reply(text: &str, parts: Value, begins: &str) {
     let job = started("issue_comment", &commented(text, parts));

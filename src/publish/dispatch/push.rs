@@ -9,8 +9,8 @@ use super::{Landed, Step, pushed_id};
 use crate::effect::EffectState;
 use crate::git::{GitError, Import, Remote, TreePolicy};
 use crate::ids::{BranchName, CommitSha, Subject};
-use crate::job::JobError;
-use crate::publish::BUNDLE;
+use crate::job::{Job, JobError};
+use crate::publish::{BUNDLE, Publisher};
 use crate::secret::Secret;
 use crate::workspace::{mirror_path, publish_path};
 
@@ -90,7 +90,7 @@ impl Step<'_> {
         let (publisher, job) = (self.publisher, &self.leased.job);
         let over = self.over(promise.expect).await?;
         let Promise { branch, sha, .. } = *promise;
-        let import = self.rebuild(folder, remote, promise.parent).await?;
+        let import = rebuild(publisher, job, folder, remote, promise.parent).await?;
         let rebuilt = publisher
             .git
             .commit(&import, promise.parent, promise.message, &publisher.signature(job))
@@ -119,38 +119,47 @@ impl Step<'_> {
         publisher.git.push(&import.repo, remote, sha, &beside, None).await?;
         Ok(Landed::Beside(pushed_id(&beside, sha), why))
     }
+}
 
-    async fn rebuild(&self, folder: &Path, remote: &Remote, base: &CommitSha) -> Result<Import, Broken> {
-        let (publisher, job) = (self.publisher, &self.leased.job);
-        let mut tx = publisher.store.begin().await.map_err(JobError::from)?;
-        let stored = tx.checkpoint(&job.id, BUNDLE).await.map_err(JobError::from)?;
-        drop(tx);
-        let Some((_, bundle)) = stored else {
-            return Err(Broken::Job(JobError::Fail("the stored change is missing".to_owned())));
-        };
-        let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
-        if tokio::fs::try_exists(folder).await.map_err(local)? {
-            tokio::fs::remove_dir_all(folder).await.map_err(local)?;
-        }
-        tokio::fs::create_dir_all(folder).await.map_err(local)?;
-        let bundle_file = folder.join("change.bundle");
-        tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
-        let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
-        let mirror = mirror_path(&publisher.state_dir, job.repo_id);
-        let git = &publisher.git;
-        git.refresh_mirror(&mirror, remote, &[], MIRROR_TIMEOUT).await?;
-        git.check_out(&mirror, remote, base, &base_git, &tree).await?;
-        // The rules were applied when the change was accepted; here only the bytes are needed.
-        let policy = TreePolicy::default();
-        Ok(git
-            .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
-            .await?)
+/// The stored change of a job as an import, made again from its bundle in a folder that is made
+/// anew. `base` is the commit that it stands on.
+pub(in crate::publish) async fn rebuild(
+    publisher: &Publisher,
+    job: &Job,
+    folder: &Path,
+    remote: &Remote,
+    base: &CommitSha,
+) -> Result<Import, Broken> {
+    let mut tx = publisher.store.begin().await.map_err(JobError::from)?;
+    let stored = tx.checkpoint(&job.id, BUNDLE).await.map_err(JobError::from)?;
+    drop(tx);
+    let Some((_, bundle)) = stored else {
+        return Err(Broken::Job(JobError::Fail("the stored change is missing".to_owned())));
+    };
+    let local = |error: std::io::Error| JobError::Retry(format!("{}: {error}", folder.display()));
+    if tokio::fs::try_exists(folder).await.map_err(local)? {
+        tokio::fs::remove_dir_all(folder).await.map_err(local)?;
     }
+    tokio::fs::create_dir_all(folder).await.map_err(local)?;
+    let bundle_file = folder.join("change.bundle");
+    tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
+    let (base_git, tree) = (folder.join("base.git"), folder.join("tree"));
+    let mirror = mirror_path(&publisher.state_dir, job.repo_id);
+    let git = &publisher.git;
+    git.refresh_mirror(&mirror, remote, &[], MIRROR_TIMEOUT).await?;
+    git.check_out(&mirror, remote, base, &base_git, &tree).await?;
+    // The rules were applied when the change was accepted; here only the bytes are needed.
+    let policy = TreePolicy::default();
+    Ok(git
+        .import(&bundle_file, &base_git, base, &folder.join("import.git"), &policy)
+        .await?)
 }
 
 /// Why there was no push: git's own reason is kept, since a refused token is not the end.
-enum Broken {
+pub(in crate::publish) enum Broken {
+    /// Of git.
     Git(GitError),
+    /// Of anything else.
     Job(JobError),
 }
 

@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,6 +14,9 @@ use rustix::io::Errno;
 use super::super::{FileReply, FileStep};
 use super::transfer::{check_unchanged, make_folders, new_file, old_file, temporary_name, write_path};
 use super::{Refusal, Tree};
+
+/// The mode of a new file, of which the mask takes away.
+const NEW_FILE: u32 = 0o666;
 
 /// Most steps of one change.
 const MAX_STEPS: usize = 1_000;
@@ -46,9 +50,10 @@ pub(super) fn change(tree: &Tree, steps: &[FileStep]) -> Result<FileReply, Refus
 }
 
 /// A place for a name.
+#[derive(Clone)]
 struct Place {
     path: String,
-    folder: OwnedFd,
+    folder: Rc<OwnedFd>,
     name: OsString,
 }
 
@@ -80,7 +85,7 @@ impl Place {
         let folder = make_folders(tree, parent).map_err(|problem| format!("{path}: {problem}"))?;
         Ok(Self {
             path: path.to_owned(),
-            folder,
+            folder: Rc::new(folder),
             name: name.to_owned(),
         })
     }
@@ -96,7 +101,7 @@ impl Place {
 
     fn free(tree: &Tree, path: &str) -> Result<Self, Refusal> {
         let place = Self::open(tree, path)?;
-        match rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::statat(place.folder.as_fd(), &place.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(place),
             _ => Err(format!("{path} exists already")),
         }
@@ -104,39 +109,20 @@ impl Place {
 }
 
 fn prepare(tree: &Tree, step: &FileStep) -> Result<Prepared, Refusal> {
-    let spare = OsString::from(temporary_name());
-    let mut prepared = match step {
-        FileStep::Create { path, .. } => Prepared {
-            from: None,
-            to: Some(Place::free(tree, path)?),
-            spare,
-            has_content: true,
-        },
+    let (from, to, content, mode) = match step {
+        FileStep::Create { path, content } => (None, Some(Place::free(tree, path)?), Some(content), NEW_FILE),
         FileStep::Replace {
-            path, expect_sha256, ..
+            path,
+            content,
+            expect_sha256,
         } => {
             let (place, mode) = Place::existing(tree, path, expect_sha256)?;
-            return with_content(
-                Prepared {
-                    from: None,
-                    to: Some(place),
-                    spare,
-                    has_content: true,
-                },
-                step,
-                mode,
-            )
-            .map(|mut prepared| {
-                prepared.from = Place::open(tree, path).ok();
-                prepared
-            });
+            (Some(place.clone()), Some(place), Some(content), mode)
         }
-        FileStep::Remove { path, expect_sha256 } => Prepared {
-            from: Some(Place::existing(tree, path, expect_sha256)?.0),
-            to: None,
-            spare,
-            has_content: false,
-        },
+        FileStep::Remove { path, expect_sha256 } => {
+            let (place, mode) = Place::existing(tree, path, expect_sha256)?;
+            (Some(place), None, None, mode)
+        }
         FileStep::Move {
             from,
             to,
@@ -144,41 +130,30 @@ fn prepare(tree: &Tree, step: &FileStep) -> Result<Prepared, Refusal> {
             content,
         } => {
             let (place, mode) = Place::existing(tree, from, expect_sha256)?;
-            let moved = Prepared {
-                from: Some(place),
-                to: Some(Place::free(tree, to)?),
-                spare,
-                has_content: content.is_some(),
-            };
-            return if content.is_some() {
-                with_content(moved, step, mode)
-            } else {
-                Ok(moved)
-            };
+            (Some(place), Some(Place::free(tree, to)?), content.as_ref(), mode)
         }
     };
-    prepared = with_content(prepared, step, 0o666)?;
+    let prepared = Prepared {
+        from,
+        to,
+        spare: OsString::from(temporary_name()),
+        has_content: content.is_some(),
+    };
+    if let (Some(content), Some(to)) = (content, &prepared.to)
+        && let Err(problem) = write_beside(to, &prepared.spare, content, mode)
+    {
+        prepared.forget();
+        return Err(problem);
+    }
     Ok(prepared)
 }
 
-/// Writes the new content of a step, if it has one, under the spare name.
-fn with_content(prepared: Prepared, step: &FileStep, mode: u32) -> Result<Prepared, Refusal> {
-    let content = match step {
-        FileStep::Create { content, .. } | FileStep::Replace { content, .. } => Some(content),
-        FileStep::Move { content, .. } => content.as_ref(),
-        FileStep::Remove { .. } => None,
-    };
-    if let (Some(content), Some(to)) = (content, &prepared.to) {
-        let content = BASE64_STANDARD
-            .decode(content)
-            .map_err(|error| format!("the content is not base64: {error}"))?;
-        let written = new_file(&to.folder, &prepared.spare, &content, mode);
-        if let Err(error) = written {
-            prepared.forget();
-            return Err(format!("{} cannot be written: {error}", to.path));
-        }
-    }
-    Ok(prepared)
+/// Writes new content under the spare name.
+fn write_beside(place: &Place, spare: &OsStr, content: &str, mode: u32) -> Result<(), Refusal> {
+    let content = BASE64_STANDARD
+        .decode(content)
+        .map_err(|error| format!("the content is not base64: {error}"))?;
+    new_file(&place.folder, spare, &content, mode).map_err(|error| format!("{} cannot be written: {error}", place.path))
 }
 
 impl Prepared {
@@ -221,7 +196,7 @@ impl Prepared {
     fn forget(&self) {
         for place in self.from.iter().chain(&self.to) {
             for name in [self.spare.clone(), self.spare_of_old()] {
-                let _ = rustix::fs::unlinkat(&place.folder, name, AtFlags::empty());
+                let _ = rustix::fs::unlinkat(place.folder.as_fd(), name, AtFlags::empty());
             }
         }
     }

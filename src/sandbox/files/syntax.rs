@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -224,7 +224,7 @@ impl Search {
                     }
                 }
                 Ok(News::Done) => return Heard::All,
-                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return Heard::Enough,
+                Err(_) if Instant::now() >= until => return Heard::Enough,
                 // A worker that panicked in a grammar says nothing more either.
                 Err(_) => return Heard::Nothing,
             }

@@ -95,6 +95,8 @@ async fn a_child_reads_and_only_its_conclusion_comes_back() {
         })
         .collect();
     assert_eq!(children, ["", "agent-1", "agent-1", "", "", ""]);
+    let log = bench.recorder.conversation("agent-1", 0).await.unwrap();
+    assert_eq!(log.len(), 6, "rules, question, two replies with their outputs");
     let totals = Totals::of(&bench.events());
     assert_eq!((totals.turns, totals.input_tokens), (6, 600));
     assert_eq!(solution.conversation.tokens, 6 * 120, "charged to the parent");

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "",
     "serve",
     "worker",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 20] = [
     "jobs",
     "jobs list",
     "jobs show",
+    "jobs answer",
     "jobs cancel",
     "jobs retry",
     "recover",

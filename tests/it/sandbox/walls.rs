@@ -100,6 +100,7 @@ fn nothing_of_the_service_reaches_a_command() {
             .await
             .output;
         assert!(seen.contains("GIT_TERMINAL_PROMPT=0"), "{seen}");
+        assert!(seen.contains("ASAN_OPTIONS=detect_leaks=0"), "{seen}");
         assert!(!seen.contains(PLANTED), "{seen}");
         assert!(
             seen.ends_with("0\n1\n2\n3\n"),

@@ -25,8 +25,18 @@ async fn check(statements: &str, invariant: &str) {
 
 #[tokio::test]
 async fn two_active_jobs_in_a_lane() {
-    let statements = "DROP INDEX jobs_one_active_per_lane; UPDATE jobs SET state = 'waiting' WHERE state = 'queued'";
+    let statements = "DROP INDEX jobs_one_active_per_lane;
+        INSERT INTO questions (job_id, seq, round, question, asked_at, answer_by)
+        SELECT id, 1, 0, '{}', created_at, created_at FROM jobs WHERE state = 'queued';
+        UPDATE jobs SET state = 'waiting' WHERE state = 'queued'";
     check(statements, "I2").await;
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_nothing() {
+    let waiting = "UPDATE jobs SET state = 'waiting', lease_token = NULL, lease_owner = NULL, lease_until = NULL
+        WHERE id = '$JOB'";
+    check(waiting, "I12").await;
 }
 
 #[tokio::test]

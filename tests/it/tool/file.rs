@@ -81,6 +81,22 @@ async fn f06_large_folders_and_lines_give_bounded_answers() {
     assert!(found.len() < 4_000, "{}", found.len());
 }
 
+/// Archives are unpacked by programs in the sandbox, which cannot write elsewhere.
+#[tokio::test]
+async fn f09_a_hostile_archive_writes_nothing_outside() {
+    let desk = Desk::empty().await;
+    let make = "import io, tarfile\nwith tarfile.open('x.tar', 'w') as tar:\n    def add(name, kind=tarfile.REGTYPE, link=''):\n        info = tarfile.TarInfo(name)\n        info.type, info.linkname = kind, link\n        info.size = 4 if kind == tarfile.REGTYPE else 0\n        tar.addfile(info, io.BytesIO(b'evil'))\n    add('../evil1')\n    add('/evil2')\n    add('out', tarfile.SYMTYPE, '../../..')\n    add('out/evil3')\n    add('hard', tarfile.LNKTYPE, '/etc/passwd')\n    add('null', tarfile.CHRTYPE)\n    add('good')\n";
+    desk.write("make.py", make);
+    desk.sh("python3 make.py; tar -xPf x.tar; python3 -c \"import tarfile; tarfile.open('x.tar').extractall(filter='fully_trusted')\"").await;
+    assert_eq!(desk.read("good"), "evil");
+    for name in ["evil1", "evil2", "evil3"] {
+        let above = desk.folder.path().join(name);
+        assert!(!above.exists() && !Path::new("/").join(name).exists(), "{name}");
+    }
+    let outside = std::fs::read_dir(desk.folder.path()).expect("a folder").count();
+    assert_eq!(outside, 5, "workspace, home, tmp, base.git, out");
+}
+
 #[tokio::test]
 async fn x07_the_indentation_of_the_first_line_stays() {
     let desk = Desk::empty().await;

@@ -26,7 +26,7 @@ pub(in crate::app::cli) struct Args {
     #[arg(value_name = "TASK", conflicts_with = "task")]
     words: Vec<String>,
     /// The same as an option.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     task: Option<String>,
     /// A folder of the checkout to work on; its last commit is the base.
     #[arg(long, default_value = ".", value_name = "FOLDER")]

@@ -10,6 +10,7 @@ use crate::agent::Stop;
 use crate::event::Totals;
 use crate::git::LocalRepo;
 use crate::ids::{BranchName, CommitSha};
+use crate::publish::risks_of;
 use crate::run::Finished;
 use crate::tool::Finish;
 
@@ -100,6 +101,7 @@ impl Report<'_> {
             "commit": self.left.as_ref().map(|(_, commit)| commit),
             "files": files,
             "diff": change.map(|change| &change.diff),
+            "noticed": change.map(|change| risks_of(&change.diff)),
             "violations": self.finished.map(|finished| &finished.violations),
             "checks": {"base": verdict.map(|verdict| &verdict.base), "head": verdict.map(|verdict| &verdict.head)},
             "totals": self.totals,

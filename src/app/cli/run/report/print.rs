@@ -12,6 +12,7 @@ use super::Report;
 use crate::agent::Stop;
 use crate::event::CheckRun;
 use crate::git::Change;
+use crate::publish::risks_of;
 use crate::run::ChangeSet;
 use crate::text;
 use crate::tool::Finish;
@@ -60,6 +61,11 @@ impl Report<'_> {
             print_checks(&page, &finished.verdict.base, &finished.verdict.head);
         }
         self.print_words(&page);
+        let change = self.finished.and_then(|finished| finished.change.as_ref());
+        for risk in change.map(|change| risks_of(&change.diff)).unwrap_or_default() {
+            say!();
+            page.words(&format!("Noticed in the difference: {risk}"));
+        }
         say!("\n{}", page.paint.dim(&self.cost()));
         self.print_what_next(&page);
     }
