@@ -181,11 +181,11 @@ fn what_is_not_committed_is_counted() {
     assert!(!trap.exists(), "a filter was run");
 }
 
-/// A run that has to ask before it runs anything with `sh`.
+/// A run that has to ask before it counts.
 fn asking(checkout: &Checkout, turns: &Value, more: &[&str]) -> Terminal {
     let script = checkout.script(turns);
     let mut command = checkout.user.forgehand();
-    command.args(["run", "--set", &script, "--set", "permission.ask=run_command:sh"]);
+    command.args(["run", "--set", &script, "--set", "permission.ask=run_command:seq"]);
     command.args(more).arg("Add, do not subtract");
     Terminal::start(command, 100)
 }
@@ -195,22 +195,23 @@ fn a_person_at_the_terminal_is_asked_and_answers() {
     let checkout = Checkout::new();
     let sh = |line: &str| call("run_command", json!({"command": line}));
     let turns = json!([
-        sh("sh test.sh"),
+        sh("seq 20"),
         edit(),
-        sh("sh test.sh"),
-        sh("sh add.sh 20 3"),
+        sh("seq 20"),
+        sh("seq 30"),
         finish("done", "The operator was the wrong one."),
     ]);
     let terminal = asking(&checkout, &turns, &[]);
     let screen = terminal.until("yes [a]lways in this repository > ");
     assert!(screen.contains("? May this run\n"), "{screen}");
     assert!(
-        screen.contains("sh test.sh") && !screen.contains("tokens ·"),
+        screen.contains("seq 20") && !screen.contains("tokens ·"),
         "the spinner steps aside:\n{screen}"
     );
     terminal.press("r\r");
     // The same call needs no second question in this run; another one does.
-    let screen = terminal.until("sh add.sh 20 3");
+    let screen = terminal
+        .until("(rule: run_command:seq 30)\n  [y]es, [n]o, yes for this [r]un, yes [a]lways in this repository >");
     assert_eq!(screen.matches("? May this run").count(), 2, "{screen}");
     terminal.press("that is not needed\r");
     let (code, screen, _) = terminal.end();
@@ -219,11 +220,11 @@ fn a_person_at_the_terminal_is_asked_and_answers() {
         &screen,
         &[
             "? May this run",
-            "✗ $ sh test.sh  exit 1",
+            "✓ $ seq 20  exit 0",
             "✓ edit_file add.sh:1",
-            "✓ $ sh test.sh  exit 0",
+            "✓ $ seq 20  exit 0",
             "? May this run",
-            "✗ $ sh add.sh 20 3",
+            "✗ $ seq 30",
             "│ not run: ",
             "The change is on the branch",
         ],
@@ -234,18 +235,15 @@ fn a_person_at_the_terminal_is_asked_and_answers() {
 #[test]
 fn without_a_person_to_ask_nothing_is_permitted_unless_it_was_before() {
     let turns = json!([
-        call("run_command", json!({"command": "sh add.sh 20 3"})),
+        call("run_command", json!({"command": "seq 20"})),
         edit(),
         finish("done", "The operator was the wrong one."),
     ]);
     let checkout = Checkout::new();
     for (more, shown) in [
-        (&["--unattended"][..], "✗ $ sh add.sh 20 3"),
-        (&["--yes"], "✓ $ sh add.sh 20 3  exit 0, 1 line"),
-        (
-            &["--allow", "run_command:sh add.sh"],
-            "✓ $ sh add.sh 20 3  exit 0, 1 line",
-        ),
+        (&["--unattended"][..], "✗ $ seq 20"),
+        (&["--yes"], "✓ $ seq 20  exit 0, 20 lines"),
+        (&["--allow", "run_command:seq 20"], "✓ $ seq 20  exit 0, 20 lines"),
     ] {
         let (code, screen, _) = asking(&checkout, &turns, more).end();
         assert_eq!(code, Some(0), "{screen}");
@@ -255,8 +253,8 @@ fn without_a_person_to_ask_nothing_is_permitted_unless_it_was_before() {
         );
     }
     // Nobody sits at a pipe.
-    let piped = checkout.task(&turns, &["--set", "permission.ask=run_command:sh"]);
-    piped.assert_code(0).assert_err("✗ $ sh add.sh 20 3");
+    let piped = checkout.task(&turns, &["--set", "permission.ask=run_command:seq"]);
+    piped.assert_code(0).assert_err("✗ $ seq 20");
 }
 
 #[test]
@@ -264,7 +262,7 @@ fn ctrl_c_is_an_answer_too() {
     let checkout = Checkout::new();
     let turns = json!([
         edit(),
-        call("run_command", json!({"command": "sh test.sh"})),
+        call("run_command", json!({"command": "seq 20"})),
         finish("done", "never said"),
     ]);
     let terminal = asking(&checkout, &turns, &[]);
@@ -272,7 +270,7 @@ fn ctrl_c_is_an_answer_too() {
     terminal.press("y\u{3}");
     let (code, screen, _) = terminal.end();
     assert_eq!(code, Some(130), "{screen}");
-    assert!(!screen.contains("✓ $ sh test.sh"), "{screen}");
+    assert!(!screen.contains("✓ $ seq 20"), "{screen}");
     assert_eq!(checkout.other_branches(), ["agent/add-do-not-subtract"]);
     checkout.user.assert_tidy();
 }
