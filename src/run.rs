@@ -39,7 +39,7 @@ mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
-pub use record::{RECORD, RECORD_END, Record, RecordEnd};
+pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
 
 /// How often the agent is shown failing checks of its own change before the run ends.

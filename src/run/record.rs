@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Ports;
 use crate::agent::{Brief, Budget, Setting, Stop};
 use crate::ids::CommitSha;
+use crate::memory::Lasting;
 use crate::model::Profile;
 use crate::secret::random_hex;
 
@@ -40,6 +41,12 @@ pub struct Record {
     /// Whether it had the tools of the web.
     #[serde(default)]
     pub web: bool,
+    /// Whether it could ask people.
+    #[serde(default)]
+    pub people: bool,
+    /// Its memory, if it had one. What stood in it is not recorded.
+    #[serde(default)]
+    pub memory: Option<RecordedMemory>,
     /// The limits.
     pub budget: Budget,
     /// The model.
@@ -48,6 +55,15 @@ pub struct Record {
     pub profile: Profile,
     /// Whether its price was known.
     pub price_known: bool,
+}
+
+/// The memory of a recorded run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedMemory {
+    /// What the run was about.
+    pub subject: String,
+    /// Whether later runs could read it.
+    pub is_lasting: bool,
 }
 
 /// How a recorded run ended.
@@ -72,6 +88,11 @@ impl Record {
             checks: work.brief.checks.clone(),
             protected_paths: work.repo_config.protected_paths.clone(),
             web: ports.web.is_some(),
+            people: ports.people.can_ask(),
+            memory: ports.memory.as_ref().map(|memory| RecordedMemory {
+                subject: memory.subject().to_owned(),
+                is_lasting: memory.lasting() == Lasting::ForLaterRuns,
+            }),
             budget,
             model: ports.model.name().to_owned(),
             profile: ports.model.profile(),

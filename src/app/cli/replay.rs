@@ -25,11 +25,13 @@ use crate::conversation::{Comparison, Entry, MAIN, compare, current};
 use crate::event::Event;
 use crate::git::Remote;
 use crate::ids::{CommitSha, JobId, RunId};
+use crate::memory::{Keeper, Lasting, Memory};
 use crate::model::{ChatReply, FinishReason, Message, Replay, ReplayedAgent, Role};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
-use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, Work};
-use crate::secret::Redactor;
+use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, RecordedMemory, Work};
+use crate::secret::{Redactor, Secret};
+use crate::store::Store;
 use crate::text;
 use crate::workspace::{mirror_path, remove_all};
 
@@ -166,7 +168,10 @@ const ASKING: [&str; 2] = ["ask_user", "confirm"];
 
 /// People who answer what they answered. Every call may run: what was refused then departs now, and
 /// all that can come of it stays in the sandbox.
-struct Answers(Mutex<VecDeque<String>>);
+struct Answers {
+    can_ask: bool,
+    said: Mutex<VecDeque<String>>,
+}
 
 impl Answers {
     fn of(recorded: &Recorded) -> Self {
@@ -184,17 +189,24 @@ impl Answers {
                 answers.push_back(message.content.clone());
             }
         }
-        Self(Mutex::new(answers))
+        Self {
+            can_ask: recorded.record.people,
+            said: Mutex::new(answers),
+        }
     }
 }
 
 #[async_trait]
 impl People for Answers {
+    fn can_ask(&self) -> bool {
+        self.can_ask
+    }
+
     async fn ask(&self, question: &Question) -> Answer {
         if matches!(question, Question::Permit { .. }) {
             return Answer::Yes;
         }
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         answers.pop_front().map_or(Answer::Nobody, Answer::Said)
     }
 }
@@ -257,8 +269,27 @@ struct Played {
     failure: Option<String>,
 }
 
+/// A memory with nothing in it, in place of the one that the run had.
+async fn empty_memory(recorded: &RecordedMemory, folder: &Path, redactor: &Redactor) -> anyhow::Result<Memory> {
+    let url = Secret::new(format!("sqlite:{}", folder.join("memory.sqlite").display()));
+    let store = Store::open(&url, 1).await.context("open an empty memory")?;
+    store.migrate().await.context("make an empty memory")?;
+    let keeper = Keeper {
+        repository: "replay".to_owned(),
+        subject: recorded.subject.clone(),
+        by: "replay".to_owned(),
+        lease: None,
+        lasting: match recorded.is_lasting {
+            true => Lasting::ForLaterRuns,
+            false => Lasting::ForThisRun,
+        },
+        may_write_global: false,
+    };
+    Ok(Memory::new(store, keeper, Clock::System, redactor.clone()))
+}
+
 async fn play(
-    ports: Ports,
+    mut ports: Ports,
     recorded: &Recorded,
     mirror: PathBuf,
     redactor: Redactor,
@@ -267,6 +298,9 @@ async fn play(
     let record = &recorded.record;
     let scratch = tempfile::Builder::new().prefix("forgehand-replay-").tempdir();
     let scratch = scratch.context("make a temporary folder")?;
+    if let Some(memory) = &record.memory {
+        ports.memory = Some(empty_memory(memory, scratch.path(), &redactor).await?);
+    }
     let place = Place {
         state_dir: scratch.path().to_owned(),
         job: JobId::new(Clock::System.now()),
