@@ -103,9 +103,10 @@ fn talk(question: &Question, read: impl Fn() -> Option<String>) -> Answer {
             }
             answered(&answers)
         }
-        Question::Confirm { action } => {
+        Question::Confirm { action, consequence } => {
             to_terminal("\n? The model wants to go on with this\n");
             show(action);
+            show(consequence);
             to_terminal("  [y]es, [n]o, or what it shall do instead > ");
             confirmed(read())
         }
