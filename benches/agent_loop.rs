@@ -243,6 +243,8 @@ fn reply(content: &str, tool_calls: Vec<ToolCall>) -> ChatReply {
         finish: FinishReason::Stop,
         usage: Usage::default(),
         cost_usd: Some(0.0),
+        model: "instant".to_owned(),
+        notes: Vec::new(),
     }
 }
 

@@ -360,14 +360,11 @@ impl Desk<'_> {
             .with_children()
             .with_skills(&setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
-        let mut tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
-        if let Some(memory) = &self.ports.memory {
-            tools = tools.remembering(memory);
-        }
-        if self.ports.people.can_ask() {
-            tools.asking_people()
-        } else {
-            tools
+        let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
+        let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
+        match self.ports.people.can_ask() {
+            true => tools.asking_people(),
+            false => tools,
         }
     }
 

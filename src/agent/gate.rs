@@ -1,6 +1,8 @@
 //! What stands between a tool call and its execution: the rules of permission, and people who
 //! are asked. Called by `turn`. Never takes silence for consent.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::agent::{Answer, Question, Stop, Task};
 use crate::event::RunEvent;
 use crate::model::ToolCall;
@@ -10,6 +12,9 @@ use crate::text;
 
 /// Most bytes of a call that a person is shown; what is cut is said.
 const MAX_CALL_BYTES: usize = 4 * 1024;
+
+/// Longest key in a question or a refusal.
+const MAX_KEY_CHARS: usize = 300;
 
 /// The answer to a call that did not run, or that asked a person.
 pub(super) struct Gated {
@@ -42,9 +47,10 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
                 Answer::YesForRun => grant(task, &key, Scope::Run).await?,
                 Answer::YesForRepository => grant(task, &key, Scope::Repository).await?,
                 Answer::Later => Some(pause(question)),
-                Answer::No | Answer::Said(_) => Some(refused(format!("not run: a person refused `{key}`"))),
+                Answer::No | Answer::Said(_) => Some(refused(format!("not run: a person refused `{}`", brief(&key)))),
                 Answer::Nobody => Some(refused(format!(
-                    "not run: `{key}` needs a person's permission and nobody can be asked in this run"
+                    "not run: `{}` needs a person's permission and nobody can be asked in this run",
+                    brief(&key)
                 ))),
             }
         }
@@ -52,10 +58,23 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
     Ok(gated)
 }
 
-/// The call as it will run, with nothing hidden in it.
+fn brief(key: &str) -> String {
+    text::cap_chars(&text::reveal(key), MAX_KEY_CHARS)
+}
+
+/// The call as it will run, with nothing hidden in it. A long one is cut, and named by its hash, so
+/// that an answer which comes later is for no other call.
 fn shown(task: &Task<'_>, call: &ToolCall) -> String {
-    let call = text::reveal(&task.tools.as_it_runs(call));
-    text::cap_middle(&task.recorder.redactor().redact(&call), MAX_CALL_BYTES)
+    let whole = task.tools.as_it_runs(call);
+    let clean = task.recorder.redactor().redact(&text::reveal(&whole));
+    let cut = text::cap_middle(&clean, MAX_CALL_BYTES);
+    if cut == clean {
+        return clean;
+    }
+    format!(
+        "{cut}\n[cut; SHA-256 of the whole: {}]",
+        hex::encode(Sha256::digest(whole))
+    )
 }
 
 /// Keeps an approval that reaches further than this call.
@@ -99,7 +118,7 @@ pub(super) fn was_asked(task: &Task<'_>, call: &ToolCall) -> bool {
 
 fn permission_of(task: &Task<'_>, call: &ToolCall) -> Question {
     Question::Permit {
-        key: task.tools.permission_key(call),
+        key: brief(&task.tools.permission_key(call)),
         call: shown(task, call),
     }
 }

@@ -18,20 +18,28 @@ const DEFAULT_WINDOWS: [u64; 4] = [2_048, 4_096, 8_192, 16_384];
 /// As many conversations are remembered as were told of.
 const MAX_REMEMBERED: usize = 64;
 
-/// The window of a server that read so much less than was sent that it must have left a part out.
-/// Our count is cautious, but never four times too high; and hardly twice where what was read and
-/// written fills one of the usual windows.
-pub(super) fn window(usage: &Usage, sent: u64) -> Option<u64> {
+/// A part of the conversation that the server left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// The window that the server seems to have, where what it read fills one of the usual ones.
+    pub(super) window: Option<u64>,
+}
+
+/// Whether a server read so much less than was sent that it must have left a part out. Our count is
+/// cautious, but never four times too high; and hardly twice where what was read and written fills
+/// one of the usual windows. Some servers count what they had in a cache apart.
+pub(super) fn of(usage: &Usage, cached_input: u64, sent: u64) -> Option<Cut> {
     if !usage.reported || sent <= TELLING_TOKENS {
         return None;
     }
-    let total = usage.input_tokens.saturating_add(usage.output_tokens);
-    let fills = DEFAULT_WINDOWS
+    let read = usage.input_tokens.saturating_add(cached_input);
+    let total = read.saturating_add(usage.output_tokens);
+    let window = DEFAULT_WINDOWS
         .into_iter()
-        .find(|window| usage.input_tokens <= *window && total * 10 >= window * 8);
-    let far_less = usage.input_tokens.saturating_mul(4) < sent;
-    let less_in_a_window = usage.input_tokens.saturating_mul(20) < sent.saturating_mul(11) && fills.is_some();
-    (far_less || less_in_a_window).then(|| fills.unwrap_or(total.max(DEFAULT_WINDOWS[0])))
+        .find(|window| read <= *window && total * 10 >= window * 8);
+    let far_less = read.saturating_mul(4) < sent;
+    let less_in_a_window = read.saturating_mul(20) < sent.saturating_mul(11) && window.is_some();
+    (far_less || less_in_a_window).then_some(Cut { window })
 }
 
 /// Conversations whose people were told.
@@ -64,24 +72,27 @@ mod tests {
 
     #[test]
     fn c2_l37_a_server_that_cuts_silently_is_noticed() {
-        for (read, wrote, sent, reported, expected) in [
-            (4_096, 0, 20_000, true, Some(4_096)),
-            (4_096, 150, 9_000, true, Some(4_096)),
-            (3_900, 150, 9_000, true, Some(4_096)),
-            (3_900, 150, 6_000, true, None),
-            (6_000, 500, 20_000, true, None),
-            (7_900, 200, 20_000, true, Some(8_192)),
-            (2_000, 40, 6_000, true, Some(2_048)),
-            (100, 10, 20_000, true, Some(2_048)),
-            (100, 10, 3_000, true, None),
-            (0, 0, 20_000, false, None),
+        let whole = None;
+        let cut = |window| Some(Cut { window });
+        for (read, wrote, cached, sent, reported, expected) in [
+            (4_096, 0, 0, 20_000, true, cut(Some(4_096))),
+            (4_096, 150, 0, 9_000, true, cut(Some(4_096))),
+            (3_900, 150, 0, 9_000, true, cut(Some(4_096))),
+            (3_900, 150, 0, 6_000, true, whole),
+            (6_000, 500, 0, 20_000, true, whole),
+            (7_900, 200, 0, 20_000, true, cut(Some(8_192))),
+            (2_000, 40, 0, 6_000, true, cut(Some(2_048))),
+            (100, 10, 0, 20_000, true, cut(None)),
+            (100, 10, 14_000, 20_000, true, whole),
+            (100, 10, 0, 3_000, true, whole),
+            (0, 0, 0, 20_000, false, whole),
         ] {
             let usage = Usage {
                 input_tokens: read,
                 output_tokens: wrote,
                 reported,
             };
-            assert_eq!(window(&usage, sent), expected, "{read} and {wrote} of {sent}");
+            assert_eq!(of(&usage, cached, sent), expected, "{read} and {wrote} of {sent}");
         }
     }
 }

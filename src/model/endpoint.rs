@@ -388,8 +388,10 @@ impl Endpoint {
         let cached = call.reading.cached_input();
         let mut reply = call.reading.into_reply(call.request, &self.name);
         reply.notes = call.notes;
-        if let Some(window) = cut::window(&reply.usage, pricing::count_request(call.request)) {
-            self.window.fetch_min(window.max(LEAST_WINDOW), Ordering::Relaxed);
+        if let Some(cut) = cut::of(&reply.usage, cached, pricing::count_request(call.request)) {
+            if let Some(window) = cut.window {
+                self.window.fetch_min(window, Ordering::Relaxed);
+            }
             if self.told.first_time(call.request) {
                 let text = format!(
                     "The server read only {} tokens of a far longer conversation: it seems to cut long ones silently, and \

@@ -432,7 +432,8 @@ impl Probe {
             match self.ask(messages, &[], Live::default(), cancel).await {
                 Ok(reply) => {
                     let read = reply.usage.input_tokens;
-                    if let Some(window) = cut::window(&reply.usage, counted) {
+                    if let Some(cut) = cut::of(&reply.usage, 0, counted) {
+                        let window = cut.window.unwrap_or(read);
                         let detail = format!(
                             "of about {size} tokens the server read {read} and said nothing: its window seems to be {window}"
                         );

@@ -87,6 +87,25 @@ async fn m08_a_person_is_shown_the_call_itself_and_nothing_the_model_says_of_it(
 }
 
 #[tokio::test]
+async fn m08_a_long_call_is_cut_where_that_is_seen_and_named_by_its_hash() {
+    let mut bench = Bench::with(&[]).await;
+    let person = Person::saying(&[Answer::No, Answer::No]);
+    bench.permission = rules(&[], &["run_command:*"], &[]);
+    bench.people = person.clone();
+    let padding = "x".repeat(20_000);
+    let long = |middle: &str| run(&format!("echo {padding}{middle}{padding}"));
+    bench
+        .run(vec![long("; ls"), long("; rm"), Reply::finish("t", "s")])
+        .await;
+    let asked = person.asked();
+    for (key, call) in &asked {
+        assert!(call.len() < 5_000 && key.len() < 1_000, "{} {}", call.len(), key.len());
+        assert!(call.contains("bytes left out") && call.contains("SHA-256"), "{call}");
+    }
+    assert_ne!(asked[0].1, asked[1].1, "an answer to one is none to the other");
+}
+
+#[tokio::test]
 async fn an_approval_for_the_run_is_not_asked_again_and_covers_no_other_call() {
     let mut bench = Bench::with(&[]).await;
     let person = Person::saying(&[Answer::YesForRun, Answer::Yes, Answer::Yes]);

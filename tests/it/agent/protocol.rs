@@ -30,7 +30,9 @@ fn notes(bench: &Bench) -> Vec<String> {
 
 #[tokio::test]
 async fn m01_wrong_arguments_of_every_kind_run_nothing_and_are_explained() {
-    let bench = Bench::with(&[]).await;
+    let mut bench = Bench::with(&[]).await;
+    // Two megabytes of arguments are dear.
+    (bench.budget.max_cost_usd, bench.budget.max_tokens) = (0.0, 100_000_000);
     let long = json!({"path": "long.txt", "content": "x".repeat(2 << 20)}).to_string();
     let wrong = [
         ("write_file", r#"{"path": "a.txt", "content": "x",}"#),
@@ -131,7 +133,7 @@ async fn a_cut_call_is_answered_as_one_and_the_limit_doubles() {
             .reply()
     };
     let whole = Reply::call("write_file", json!({"path": "a.txt", "content": "whole\n"}));
-    let (solution, server) = bench.run(vec![cut(), cut(), whole, finish()]).await;
+    let (solution, server) = bench.run(vec![cut(), cut(), whole, finish(), finish()]).await;
     check_finished(&solution);
     assert_eq!(bench.read("a.txt"), "whole\n");
     let requests = server.requests();
@@ -139,7 +141,11 @@ async fn a_cut_call_is_answered_as_one_and_the_limit_doubles() {
         .iter()
         .map(|request| request.body["max_tokens"].as_u64().unwrap())
         .collect();
-    assert_eq!(limits, [8_192, 16_384, 32_000, 32_000], "doubled up to the ceiling");
+    assert_eq!(
+        limits,
+        [8_192, 16_384, 32_000, 32_000, 32_000],
+        "doubled up to the ceiling"
+    );
     let outputs: Vec<&str> = requests[1]
         .messages()
         .iter()
@@ -151,7 +157,11 @@ async fn a_cut_call_is_answered_as_one_and_the_limit_doubles() {
         "{outputs:?}"
     );
     let worked: Vec<bool> = bench.calls().iter().map(|(_, ok, _)| *ok).collect();
-    assert_eq!(worked, [false, false, true, true]);
+    assert_eq!(
+        worked,
+        [false, false, true, false, true],
+        "the first `finish` is sent back"
+    );
 }
 
 #[tokio::test]
@@ -164,6 +174,8 @@ async fn l11_a_whole_run_on_a_server_that_takes_no_tools() {
         text("<function=edit_file>\n<parameter=path>\ncount.sh\n</parameter>\n<parameter=old_text>\necho 1\n</parameter>\n\
               <parameter=new_text>\nif true; then\n  echo 2\nfi\n</parameter>\n</function>"),
         text("{\"name\": \"run_command\", \"arguments\": {\"command\": \"sh count.sh\"}}"),
+        text("<function=finish>\n<parameter=status>\ndone\n</parameter>\n<parameter=title>\nCount\n</parameter>\n\
+              <parameter=summary>\nIt counts.\n</parameter>\n</function>"),
         text("<function=finish>\n<parameter=status>\ndone\n</parameter>\n<parameter=title>\nCount\n</parameter>\n\
               <parameter=summary>\nIt counts.\n</parameter>\n</function>"),
     ])

@@ -52,7 +52,7 @@ async fn text_and_thinking_are_shown_apart_and_whole() {
 
 #[tokio::test]
 async fn a_reply_that_broke_off_begins_anew() {
-    let long = Reply::say("one two three four five six seven eight nine ten eleven twelve").cut_after(700);
+    let long = Reply::say("one two three four five six seven eight nine ten eleven twelve").cut_after(400);
     let seen = seen_of(vec![long, Reply::say("once more")]).await;
     let (before, after) = seen.split_once('!').expect("a restart");
     assert!(before.starts_with("one ") && after == "once more", "{seen}");

@@ -102,7 +102,9 @@ async fn l35_a_reply_that_is_too_long_late_or_stopped_is_paid_for() {
     let stop = CancellationToken::new();
     let (live, seen) = tokio::sync::mpsc::unbounded_channel();
     let mut watched = request();
-    watched.live = forgehand::model::Live::to(move |_| drop(live.send(())));
+    watched.live = forgehand::model::Live::to(move |_| {
+        let _ = live.send(());
+    });
     let model = open(&config(&server));
     let stopping = async {
         let mut seen = seen;

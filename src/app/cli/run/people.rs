@@ -106,7 +106,9 @@ fn talk(question: &Question, read: impl Fn() -> Option<String>) -> Answer {
         Question::Confirm { action, consequence } => {
             to_terminal("\n? The model wants to go on with this\n");
             show(action);
-            show(consequence);
+            if !consequence.is_empty() {
+                show(&format!("What it means: {consequence}"));
+            }
             to_terminal("  [y]es, [n]o, or what it shall do instead > ");
             confirmed(read())
         }
