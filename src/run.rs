@@ -330,7 +330,7 @@ impl Desk<'_> {
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
     async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
-        let tools = self.tools(&record.setting);
+        let tools = self.tools(record);
         let task = agent::Task {
             name: MAIN,
             fence: &record.fence,
@@ -355,10 +355,11 @@ impl Desk<'_> {
     }
 
     /// What the agent works with.
-    fn tools(&self, setting: &Setting) -> Toolbox {
+    fn tools(&self, record: &Record) -> Toolbox {
         let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
             .with_children()
-            .with_skills(&setting.guidance.skills);
+            .testing_by(&record.checks)
+            .with_skills(&record.setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);

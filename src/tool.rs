@@ -210,7 +210,7 @@ impl Toolbox {
             Box::new(ast_grep::AstGrep),
             Box::new(search_code::SearchCode),
             Box::new(run_command::RunCommand),
-            Box::new(run_tests::RunTests),
+            Box::new(run_tests::RunTests::default()),
             Box::new(background::StartCommand),
             Box::new(background::CommandOutput),
             Box::new(background::StopCommand),
@@ -272,6 +272,19 @@ impl Toolbox {
             Some(_) => self.with(Box::new(skill::ShowSkill(shelf.clone()))),
             None => self,
         }
+    }
+
+    /// The same tools, with tests run as these commands run them.
+    #[must_use]
+    pub fn testing_by(mut self, checks: &[String]) -> Self {
+        for (spec, tool) in &mut self.tools {
+            if spec.name == "run_tests" {
+                *tool = Box::new(run_tests::RunTests {
+                    checks: checks.to_vec(),
+                });
+            }
+        }
+        self
     }
 
     /// The same tools and one more.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::act::Act;
-use super::finish::{self, Ledger, Missing, NOT_FINISHED, Now};
+use super::finish::{self, Ledger, Missing, NOT_FINISHED};
 use super::watch::{Next, Repeat, Watch};
 use crate::agent::Task;
 use crate::event::PlanStep;
 use crate::model::{Message, Role, ToolCall};
-use crate::sandbox::{Exec, Sandbox};
+use crate::sandbox::{Exec, Sandbox, SnapshotRequest};
 use crate::text;
 use crate::tool::{Finish, Verdict};
 
@@ -26,7 +26,7 @@ const MAX_DIFFERENCE_BYTES: usize = 12 * 1024;
 /// Most bytes of the rules of one folder.
 const MAX_FOLDER_RULES_BYTES: usize = 8 * 1024;
 
-/// What differs from the commit that the work began with, new files included.
+/// What the workspace's own git says of it.
 const DIFFERENCE: &str = "git status --short && git --no-pager diff --no-color --no-ext-diff HEAD";
 
 /// What is known of a run's work.
@@ -157,14 +157,11 @@ impl<'a> Discipline<'a> {
             return None;
         }
         let difference = difference(self.task.sandbox.as_ref(), stop).await;
-        let now = Now {
-            has_changes: difference.as_ref().map(|difference| !difference.is_empty()),
-            background: 0,
-        };
+        let has_changes = difference.as_ref().map(|difference| !difference.is_empty());
         let mut missing = if self.ledger.was_sent_back() {
             Vec::new()
         } else {
-            self.ledger.missing(setting, now)
+            self.ledger.missing(setting, has_changes)
         };
         if needs_review {
             let words = "here a change is finished only after a `review` of its last state passed: call `review`";
@@ -188,10 +185,21 @@ fn passed() -> String {
 
 /// What differs, capped; `None` where it cannot be found out.
 pub(super) async fn difference(sandbox: &dyn Sandbox, stop: &CancellationToken) -> Option<String> {
+    let request = SnapshotRequest::Diff {
+        since: None,
+        path: String::new(),
+    };
+    let shown = |text: &str| text::cap_middle(text.trim_end(), MAX_DIFFERENCE_BYTES);
+    let compared = sandbox.snapshot(&request, stop).await.ok()?;
+    if compared.code() == Some(0) {
+        return Some(shown(&compared.output));
+    }
+    // A workspace that was not checked out from a commit: what its own git says is better than
+    // nothing.
     let look = Exec {
         timeout: Some(LOOK_TIMEOUT),
         ..Exec::shell(DIFFERENCE)
     };
     let output = sandbox.exec(&look, stop).await.ok()?;
-    (output.code() == Some(0)).then(|| text::cap_middle(output.output.trim_end(), MAX_DIFFERENCE_BYTES))
+    (output.code() == Some(0)).then(|| shown(&output.output))
 }

@@ -29,15 +29,6 @@ pub(super) struct Ledger {
     was_sent_back: bool,
 }
 
-/// What the sandbox says of the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Now {
-    /// Whether any file differs; `None`: nobody knows.
-    pub(super) has_changes: Option<bool>,
-    /// Commands that still run in the background.
-    pub(super) background: usize,
-}
-
 /// Something that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
@@ -91,17 +82,12 @@ impl Ledger {
         self.was_sent_back = true;
     }
 
-    /// What a change that is called done still lacks.
-    pub(super) fn missing(&self, setting: &Setting, now: Now) -> Vec<Missing> {
+    /// What a change that is called done still lacks. Whether any file differs is `None` where
+    /// nobody knows.
+    pub(super) fn missing(&self, setting: &Setting, has_changes: Option<bool>) -> Vec<Missing> {
         let mut missing = Vec::new();
         let mut say = |words: String| missing.push(Missing::Words(words));
-        if now.background > 0 {
-            say(format!(
-                "{} of your background commands still run: wait for what you need of them, or stop them",
-                now.background
-            ));
-        }
-        if now.has_changes == Some(false) && !self.has_edits() {
+        if has_changes == Some(false) && !self.has_edits() {
             say(
                 "no file differs from the beginning: make the change, or finish with `nothing_to_do` and the reason"
                     .to_owned(),
@@ -197,11 +183,7 @@ mod tests {
 
     #[track_caller]
     fn check(calls: &str, has_changes: Option<bool>, expected: &[&str]) {
-        let now = Now {
-            has_changes,
-            ..Now::default()
-        };
-        let missing = ledger(calls).missing(&Setting::default(), now);
+        let missing = ledger(calls).missing(&Setting::default(), has_changes);
         let words = in_words(&missing, None);
         let lines: Vec<&str> = words.lines().filter(|line| line.starts_with("- ")).collect();
         assert_eq!(lines.len(), expected.len(), "{calls}: {words}");
@@ -236,22 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn x23_commands_in_the_background_are_not_left() {
-        let now = Now {
-            has_changes: Some(true),
-            background: 2,
-        };
-        let missing = ledger("ecd").missing(&Setting::default(), now);
-        assert!(matches!(&missing[..], [Missing::Words(words)] if words.contains("2 of your background commands")));
-    }
-
-    #[test]
     fn a_check_that_failed_before_is_not_ours() {
         let setting = Setting {
             failing_checks: vec![CHECK.to_owned()],
             ..Setting::default()
         };
-        assert_eq!(ledger("efd").missing(&setting, Now::default()), []);
+        assert_eq!(ledger("efd").missing(&setting, None), []);
     }
 
     #[test]

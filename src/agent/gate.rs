@@ -47,7 +47,11 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
                 Answer::YesForRun => grant(task, &key, Scope::Run).await?,
                 Answer::YesForRepository => grant(task, &key, Scope::Repository).await?,
                 Answer::Later => Some(pause(question)),
-                Answer::No | Answer::Said(_) => Some(refused(format!("not run: a person refused `{}`", brief(&key)))),
+                Answer::No => Some(refused(format!("not run: a person refused `{}`", brief(&key)))),
+                Answer::Said(words) => Some(refused(format!(
+                    "not run: a person refused `{}` and says: {words}",
+                    brief(&key)
+                ))),
                 Answer::Nobody => Some(refused(format!(
                     "not run: `{}` needs a person's permission and nobody can be asked in this run",
                     brief(&key)

@@ -4,9 +4,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,7 +49,12 @@ const MAX_PASSED_BYTES: usize = 1_500;
 const MAX_FAILED_NAMES: usize = 30;
 
 /// Runs tests.
-pub(super) struct RunTests;
+#[derive(Default)]
+pub(super) struct RunTests {
+    /// The commands that verify a change in this run. What they run is what counts, so they go
+    /// before what the project's files say.
+    pub(super) checks: Vec<String>,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +102,11 @@ impl Tool for RunTests {
             let problem = format!("run_tests: give at most {MAX_NAMES} names of tests, each one line");
             return Err(ToolError::BadCall(problem));
         }
+        if folder.is_empty()
+            && let Some((runner, line)) = self.by_checks(&wanted)
+        {
+            return run(context, &runner, &line, &folder, asked.timeout_seconds).await;
+        }
         let project = Project::look(context, &folder).await?;
         let Some(runner) = Runner::of(&project.commands, |path| project.text(path)) else {
             return Err(ToolError::ForModel(format!(
@@ -105,17 +117,63 @@ impl Tool for RunTests {
         };
         let line = runner.line(&wanted, |path| project.files.iter().any(|file| file == path));
         let line = line.map_err(|problem| ToolError::ForModel(format!("not run: {problem}")))?;
-        let timeout = asked
-            .timeout_seconds
-            .map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS)));
-        let exec = exec_of("run_tests", &line, &folder, timeout)?;
-        let output = context.sandbox.exec(&exec, context.cancel).await?;
-        Ok(ToolOutput::Text(render(
-            &line,
-            &output,
-            &Report::of(&runner, &output.output),
-        )))
+        run(context, &runner, &line, &folder, asked.timeout_seconds).await
     }
+}
+
+impl RunTests {
+    /// How the run's own checks do it: all of them for everything; a part with the runner of the
+    /// only one, in the environment that it sets.
+    fn by_checks(&self, wanted: &Wanted) -> Option<(Runner, String)> {
+        let (environment, bare): (Vec<&str>, Vec<String>) = self
+            .checks
+            .iter()
+            .map(|check| {
+                let (environment, bare) = assignments(check);
+                (environment, bare.to_owned())
+            })
+            .unzip();
+        let commands = Commands {
+            test: bare,
+            ..Commands::default()
+        };
+        let runner = Runner::of(&commands, |_| None)?;
+        if wanted.names.is_empty() && wanted.file.is_empty() {
+            return Some((runner, self.checks.join(" && ")));
+        }
+        let [environment] = environment.as_slice() else {
+            return None;
+        };
+        let knows_parts = !matches!(runner, Runner::Other(_) | Runner::Node(..));
+        let line = runner.line(wanted, |_| true).ok().filter(|_| knows_parts)?;
+        Some((runner, format!("{environment}{line}")))
+    }
+}
+
+/// A command in two: the variables that it begins with (`env` among them), and the rest.
+fn assignments(line: &str) -> (&str, &str) {
+    static BEGIN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^(?:env\s+)?(?:[A-Za-z_][A-Za-z0-9_]*=[A-Za-z0-9_./:,+-]*\s+)+").expect("the pattern is valid")
+    });
+    let end = BEGIN.find(line).map_or(0, |found| found.end());
+    line.split_at(end)
+}
+
+async fn run(
+    context: &ToolContext<'_>,
+    runner: &Runner,
+    line: &str,
+    folder: &str,
+    timeout_seconds: Option<u64>,
+) -> Result<ToolOutput, ToolError> {
+    let timeout = timeout_seconds.map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS)));
+    let exec = exec_of("run_tests", line, folder, timeout)?;
+    let output = context.sandbox.exec(&exec, context.cancel).await?;
+    Ok(ToolOutput::Text(render(
+        line,
+        &output,
+        &Report::of(runner, &output.output),
+    )))
 }
 
 /// A single name instead of a list of one.
@@ -258,6 +316,40 @@ fn render(line: &str, output: &ExecOutput, report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_line(checks: &[&str], names: &[&str], expected: Option<&str>) {
+        let tool = RunTests {
+            checks: checks.iter().map(|check| (*check).to_owned()).collect(),
+        };
+        let wanted = Wanted {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            file: String::new(),
+        };
+        assert_eq!(tool.by_checks(&wanted).map(|(_, line)| line).as_deref(), expected);
+    }
+
+    #[test]
+    fn the_checks_of_the_run_say_how_tests_are_run() {
+        let pytest = "env PYTHONPATH=src python3 -m pytest -q";
+        check_line(&[pytest], &[], Some(pytest));
+        check_line(&["make lint", "make test"], &[], Some("make lint && make test"));
+        check_line(&["make test"], &["one"], None);
+        check_line(&[], &[], None);
+        let one = RunTests {
+            checks: vec![pytest.to_owned()],
+        };
+        let wanted = Wanted {
+            names: vec!["counts".to_owned()],
+            file: String::new(),
+        };
+        let (runner, line) = one.by_checks(&wanted).unwrap();
+        assert_eq!(runner, Runner::Pytest);
+        assert!(
+            line.starts_with("env PYTHONPATH=src python3 -m pytest") && line.contains("counts"),
+            "{line}"
+        );
+    }
     use serde_json::json;
 
     #[test]

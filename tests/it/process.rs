@@ -348,8 +348,7 @@ fn write_private(path: &Path, text: &str) {
 /// What the stub plays: several turns with several calls, in two speeds.
 fn script() -> String {
     let turns = |pause: &str| {
-        let check =
-            serde_json::json!({"tool": "run_command", "arguments": {"command": format!("sleep {pause}; sh test.sh")}});
+        let check = serde_json::json!({"tool": "run_command", "arguments": {"command": format!("sleep {pause}; sh test.sh; git diff")}});
         serde_json::json!([
             {"say": "I look.", "calls": [
                 {"tool": "read_file", "arguments": {"path": "add.sh"}},

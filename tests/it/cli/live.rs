@@ -202,7 +202,7 @@ fn a_person_at_the_terminal_is_asked_and_answers() {
         finish("done", "The operator was the wrong one."),
     ]);
     let terminal = asking(&checkout, &turns, &[]);
-    let screen = terminal.until("yes [a]lways in this repository > ");
+    let screen = terminal.until("yes [a]lways in this repository >");
     assert!(screen.contains("? May this run\n"), "{screen}");
     assert!(
         screen.contains("seq 20") && !screen.contains("tokens ·"),
@@ -266,7 +266,7 @@ fn ctrl_c_is_an_answer_too() {
         finish("done", "never said"),
     ]);
     let terminal = asking(&checkout, &turns, &[]);
-    terminal.until("yes [a]lways in this repository > ");
+    terminal.until("yes [a]lways in this repository >");
     terminal.press("y\u{3}");
     let (code, screen, _) = terminal.end();
     assert_eq!(code, Some(130), "{screen}");

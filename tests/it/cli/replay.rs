@@ -210,7 +210,7 @@ async fn a_conversation_that_was_made_shorter_is_replayed() {
     let json = tokio::task::block_in_place(|| replay(&checkout, &run));
     assert_eq!(
         (&json["same"], &json["departed"], &json["turns"]),
-        (&json!(true), &Value::Null, &json!(10)),
+        (&json!(true), &Value::Null, &json!(11)),
         "{json:#}"
     );
     assert_eq!(server.requests().len(), asked, "no model is asked");

@@ -290,14 +290,14 @@ fn a_broken_file_of_the_repository_is_named_with_its_line() {
 }
 
 #[test]
-fn a_configured_state_folder_is_used_and_left_with_the_record_alone() {
+fn a_configured_state_folder_is_used_and_left_with_the_record_and_the_database() {
     let checkout = Checkout::new();
     let state = checkout.user.path("state");
     let setting = format!("server.state_dir={}", state.display());
     checkout.task(&fix(), &["--set", &setting]).assert_code(0);
-    let left: Vec<_> = snapshot(&state).into_keys().collect();
-    assert!(
-        left.len() == 1 && left[0].starts_with(state.join("records")),
-        "{left:?}"
-    );
+    let left = snapshot(&state).into_keys();
+    let (records, others): (Vec<_>, Vec<_>) = left.partition(|path| path.starts_with(state.join("records")));
+    assert_eq!(records.len(), 1, "{records:?}");
+    let is_database = |path: &std::path::PathBuf| path.display().to_string().contains("/forgehand.sqlite");
+    assert!(others.iter().all(is_database), "{others:?}");
 }
