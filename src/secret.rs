@@ -207,14 +207,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_never_prints() {
+    fn r06_a_secret_never_prints() {
         let secret = Secret::new("hunter2-hunter2");
         assert_eq!(format!("{secret:?} {secret}"), "*** ***");
         assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
     }
 
     #[test]
-    fn live_secrets_go_in_every_form() {
+    fn r03_live_secrets_go_in_every_form() {
         let redactor = Redactor::default();
         redactor.add(&Secret::new("s3cr3t/value+1"));
         for form in [
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn credential_shapes_go_and_hashes_stay() {
+    fn r05_credential_shapes_go_and_hashes_stay() {
         let redactor = Redactor::default();
         let token = format!("ghs_{}", "A".repeat(36));
         assert_eq!(redactor.redact(&format!("x {token} y")), "x [redacted] y");

@@ -92,7 +92,13 @@ pub(super) fn words_of(exit: &Exit) -> String {
 
 pub(super) fn render(output: &ExecOutput) -> String {
     let how = words_of(&output.exit);
-    let took = text::duration_in_words(output.took);
+    let took = match &output.exit {
+        // The time stands there already; what is missing is what to do.
+        Exit::Limit(limit) if limit.starts_with("timeout") => {
+            format!("give a larger timeout_seconds (up to {MAX_TIMEOUT_SECONDS}) if it needs longer")
+        }
+        _ => text::duration_in_words(output.took),
+    };
     let cut = if output.output_bytes > MAX_OUTPUT_BYTES as u64 {
         cut_note(output.output_bytes)
     } else {
@@ -142,7 +148,7 @@ mod tests {
         check(
             Exit::Limit("timeout after 5 s".to_owned()),
             "x",
-            "[killed: timeout after 5 s, 1.2 s]\nx",
+            "[killed: timeout after 5 s, give a larger timeout_seconds (up to 600) if it needs longer]\nx",
         );
     }
 
@@ -155,7 +161,7 @@ mod tests {
             took: Duration::from_secs(5),
         };
         let shown = render(&output);
-        assert!(shown.len() < MAX_OUTPUT_BYTES + 200 && shown.contains("HEAD") && shown.ends_with("TAIL"));
+        assert!(shown.len() < MAX_OUTPUT_BYTES + 300 && shown.contains("HEAD") && shown.ends_with("TAIL"));
         assert!(
             shown.contains("39.1 MiB of output") && shown.contains("/tmp/out.txt"),
             "{shown}"

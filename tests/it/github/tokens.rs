@@ -74,7 +74,7 @@ async fn tokens_are_shared_and_renewed_ten_minutes_before_they_end() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_replaced_once_and_never_in_a_loop() {
+async fn r10_a_refused_token_is_replaced_once_and_never_in_a_loop() {
     let stage = Stage::set().await;
     let client = stage.client(Access::Write);
     let number = stage.issue();

@@ -64,7 +64,7 @@ fn sha256(content: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn files_are_written_and_read_byte_for_byte() {
+fn f07_files_are_written_and_read_byte_for_byte() {
     as_each_user(async || {
         let run = Run::open().await;
         // F07
@@ -108,7 +108,7 @@ async fn a_write_needs_the_file_that_was_read() {
 
 /// F01, F02, F03, F08.
 #[test]
-fn no_path_leads_out() {
+fn f01_f02_f03_no_path_leads_out() {
     as_each_user(async || {
         let run = Run::open().await;
         fs::create_dir(run.folder.path().join("workspace-evil")).expect("a sibling");
@@ -191,7 +191,7 @@ async fn git_folders_are_not_written() {
 
 /// F05, F06.
 #[tokio::test]
-async fn what_is_no_plain_file_is_refused_at_once() {
+async fn f05_what_is_no_plain_file_is_refused_at_once() {
     let run = Run::open().await;
     run.ok("mkfifo pipe; perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); bind(S, sockaddr_un(\"socket\"))'; ln -s /dev/zero README.md; truncate -s 2G huge; mkdir folder").await;
     let started = Instant::now();
@@ -215,7 +215,7 @@ async fn what_is_no_plain_file_is_refused_at_once() {
 
 /// F04: while a folder is swapped with a link that leads out.
 #[tokio::test]
-async fn a_race_does_not_lead_out() {
+async fn f04_a_race_does_not_lead_out() {
     let run = Run::open().await;
     run.ok("mkdir folder other; ln -s /tmp leading-out").await;
     let swap = "perl -e 'while (!-e \"stop\") { rename \"folder\", \"kept\"; rename \"leading-out\", \"folder\"; rename \"folder\", \"leading-out\"; rename \"kept\", \"folder\" }'";
@@ -339,7 +339,7 @@ async fn grep_sees_hidden_files_and_obeys_ignore_files() {
 
 /// F12, F06.
 #[tokio::test]
-async fn hostile_patterns_and_trees_take_little_time() {
+async fn f12_hostile_patterns_and_trees_take_little_time() {
     let run = Run::open().await;
     run.ok("head -c 1M /dev/zero | tr '\\0' a > a.txt; head -c 100M /dev/zero | tr '\\0' b > line.txt; ln -s . self")
         .await;

@@ -86,7 +86,7 @@ async fn a_command_cannot_start_outside_the_workspace() {
 
 /// S01, S16: the service's environment and descriptors stay with the service.
 #[test]
-fn nothing_of_the_service_reaches_a_command() {
+fn f08_s01_nothing_of_the_service_reaches_a_command() {
     const PLANTED: &str = "CARGO_MANIFEST_DIR";
     let own = fs::read("/proc/self/environ").expect("our environment");
     assert!(

@@ -153,7 +153,7 @@ async fn a_check_that_stays_broken_keeps_the_work_from_being_offered() {
     usual()
         .repository(with_lint)
         .tell(async |service: &mut Service| {
-            service.model.play([break_lint(), finish(), finish(), finish()]);
+            service.model.play([break_lint(), finish(), finish()]);
             let issue = service.labelled_issue();
             service.done().await;
             let Outcome::GaveUp {

@@ -110,7 +110,12 @@ async fn r01_r07_s01_no_secret_leaves_the_service() {
             let forms = forms(&planted, service);
             let log = service.start_process().await;
             let gate = CancellationToken::new();
-            let look = Reply::call("run_command", json!({"command": CURIOUS}));
+            // In a file: of such a line itself, the rules of permission make nothing, and they are
+            // not what holds.
+            let look = Reply::calls(&[
+                ("write_file", json!({"path": "look.sh", "content": CURIOUS})),
+                ("run_command", json!({"command": "sh look.sh; rm look.sh"})),
+            ]);
             let show = Reply::call("run_command", json!({"command": "cat found.txt"}));
             service.model.play([mend(), look, show, finish().after(&gate)]);
             let issue = service.labelled_issue();
