@@ -56,7 +56,7 @@ enum Command {
     /// Run only workers and maintenance, beside a service on the same PostgreSQL database.
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Say which local checkouts may instruct the agent, or show it.
     Trust(trust::Args),
     /// Run a recorded run again without a model or a network, and say where it departs.
@@ -120,7 +120,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
-        Command::Run(args) => run::run(&context, args).await,
+        Command::Run(args) => run::run(&context, *args).await,
         Command::Trust(args) => trust::run(&args),
         Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,

@@ -82,8 +82,6 @@ impl Client {
         })
     }
 
-    /// The configured server.
-
     /// The configured server and its fallback.
     pub(super) fn into_endpoints(self) -> Vec<Endpoint> {
         let fallback = self.fallback.map(|fallback| fallback.endpoint);

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn c1_every_wording_is_known_and_the_window_read_from_it() {
         for (words, expected) in [
             (

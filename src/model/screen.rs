@@ -220,8 +220,7 @@ mod tests {
         if ended {
             screen.end();
         }
-        let seen = seen.lock().unwrap().clone();
-        seen
+        seen.lock().unwrap().clone()
     }
 
     #[track_caller]

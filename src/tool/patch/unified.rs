@@ -83,7 +83,7 @@ fn file(lines: &[&str], start: usize) -> Result<(Option<FilePatch>, usize), Stri
     let mut header = Header::default();
     let mut at = start;
     if let Some(names) = lines[at].strip_prefix("diff --git ") {
-        header.from_git_line(names);
+        header.take_git_line(names);
         at += 1;
     }
     while at < lines.len() && !lines[at].starts_with("@@") {
@@ -106,7 +106,7 @@ fn file(lines: &[&str], start: usize) -> Result<(Option<FilePatch>, usize), Stri
 
 impl Header {
     /// `a/x b/x`: only needed when nothing else names the file, and then both are the same.
-    fn from_git_line(&mut self, names: &str) {
+    fn take_git_line(&mut self, names: &str) {
         if let Some((one, other)) = names.split_once(" b/")
             && one.strip_prefix("a/") == Some(other)
         {

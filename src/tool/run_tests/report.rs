@@ -171,6 +171,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn failed_tests_are_named() {
         check(
             &Runner::Cargo,

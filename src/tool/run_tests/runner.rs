@@ -146,10 +146,10 @@ fn cargo(wanted: &Wanted, has: impl Fn(&str) -> bool) -> String {
         if let Some(test) = inside.strip_prefix("tests/") {
             let name = test.split('/').next().unwrap_or(test);
             line.push_str(&format!(" --test {}", quoted(name.trim_end_matches(".rs"))));
-        } else if let Some(module) = inside.strip_prefix("src/").and_then(module) {
-            if filters.is_empty() {
-                filters.push(module);
-            }
+        } else if let Some(module) = inside.strip_prefix("src/").and_then(module)
+            && filters.is_empty()
+        {
+            filters.push(module);
         }
     }
     if !filters.is_empty() {
@@ -284,6 +284,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn every_runner_is_told_what_is_wanted() {
         check(&["cargo test"], "", &[], "", "cargo test --no-fail-fast");
         check(

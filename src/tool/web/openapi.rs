@@ -46,9 +46,7 @@ pub(super) fn read(text: &str) -> Option<Vec<String>> {
 }
 
 fn from_json(value: &Value) -> Option<Vec<String>> {
-    if value.get("openapi").or_else(|| value.get("swagger")).is_none() {
-        return None;
-    }
+    value.get("openapi").or_else(|| value.get("swagger"))?;
     let base = value["basePath"].as_str().unwrap_or_default().trim_end_matches('/');
     let mut entries = Vec::new();
     for (path, item) in value["paths"].as_object()? {

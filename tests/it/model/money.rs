@@ -28,7 +28,9 @@ async fn prices_come_from_the_table_and_cached_input_has_its_own() {
     };
     let cached = json!({"prompt_tokens": 1_000_000, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 600_000}});
     let server = ModelServer::start([usage(cached.clone()), usage(cached), Said::text("Hello").reply()]).await;
-    let cases: [(&[(&str, &[f64])], Option<f64>); 3] = [
+    /// Prices by pattern, and what the call costs with them.
+    type Case<'a> = (&'a [(&'a str, &'a [f64])], Option<f64>);
+    let cases: [Case<'_>; 3] = [
         (&[("test-*", &[1.0, 10.0, 0.1]), ("*", &[5.0, 5.0])], Some(0.46)),
         (&[("test-*", &[1.0, 10.0])], Some(1.0)),
         (&[("gpt-5*", &[1.0, 10.0])], None),
