@@ -102,7 +102,11 @@ pub(in crate::app::cli) fn of(tool: &str, arguments: &str, output: &str, ok: boo
     let call = Call::read(tool, arguments);
     let label = call.label();
     if !ok {
-        let below = last_lines(output).into_iter().map(Below::Output);
+        let below = match call.tool.as_str() {
+            "finish" => demands(output),
+            _ => last_lines(output),
+        };
+        let below = below.into_iter().map(Below::Output);
         return Gist {
             went_well: false,
             label,
@@ -118,6 +122,7 @@ pub(in crate::app::cli) fn of(tool: &str, arguments: &str, output: &str, ok: boo
     };
     match call.tool.as_str() {
         "run_command" => command(label, output),
+        "run_tests" => tests(label, output),
         "read_file" => plain(counted(
             output,
             output.lines().filter(|line| is_numbered(line)).count(),
@@ -159,6 +164,44 @@ fn command(label: String, output: &str) -> Gist {
         label,
         how: format!("{}{lines}", text::cap_chars(&how, 60)),
         below: tail.into_iter().map(Below::Output).collect(),
+    }
+}
+
+/// A run of tests: how it ended, and the first tests that failed.
+fn tests(label: String, output: &str) -> Gist {
+    let how = output
+        .trim_start_matches('[')
+        .split([',', ':'])
+        .next()
+        .unwrap_or_default();
+    let how = one_line(how).replace("exit code ", "exit ");
+    let names = output.lines().skip_while(|line| !line.starts_with("Failed ("));
+    let failed: Vec<&str> = names.skip(1).map_while(|line| line.strip_prefix("- ")).collect();
+    let count = match failed.len() {
+        0 => String::new(),
+        count => format!(", {count} failed"),
+    };
+    let shown = failed.iter().take(MAX_TAIL);
+    Gist {
+        went_well: how == "exit 0",
+        label,
+        how: format!("{}{count}", text::cap_chars(&how, 60)),
+        below: shown
+            .map(|name| Below::Output(text::cap_chars(&one_line(name), MAX_TAIL_CHARS)))
+            .collect(),
+    }
+}
+
+/// What a `finish` that was sent back still lacks; else its last words.
+fn demands(output: &str) -> Vec<String> {
+    let lines = output.lines().filter(|line| line.starts_with("- ")).take(MAX_TAIL);
+    let demands: Vec<String> = lines
+        .map(|line| text::cap_chars(clean(line).trim_end(), MAX_TAIL_CHARS))
+        .collect();
+    if demands.is_empty() {
+        last_lines(output)
+    } else {
+        demands
     }
 }
 

@@ -144,6 +144,23 @@ fn what_failed_shows_its_end() {
 }
 
 #[test]
+fn tests_that_failed_and_what_a_finish_lacks_are_named() {
+    let output =
+        "[exit code 1, 0.2 s: `python3 -m unittest`]\nFailed (2):\n- test_a (t.T)\n- test_b (t.T)\n\nlast line";
+    let gist = of("run_tests", "{}", output, true);
+    assert_eq!((gist.went_well, gist.how.as_str()), (false, "exit 1, 2 failed"));
+    assert_eq!(
+        gist.below,
+        ["test_a (t.T)", "test_b (t.T)"].map(|name| Below::Output(name.into()))
+    );
+    let gist = of("run_tests", "{}", "[exit code 0, 0.2 s: `make test`]\nok", true);
+    assert_eq!((gist.went_well, gist.how.as_str()), (true, "exit 0"));
+    let sent_back = "Not finished yet. Before that:\n- nothing was run\nThen call `finish` again.\n-old\n+new";
+    let gist = of("finish", r#"{"title": "Add"}"#, sent_back, false);
+    assert_eq!(gist.below, [Below::Output("- nothing was run".into())]);
+}
+
+#[test]
 fn arguments_that_are_cut_still_say_what_they_were_for() {
     let cut = r#"{"path": "src/a \"b\".rs", "content": "x[… 20000 bytes left out …]"#;
     assert_eq!(label("write_file", cut), r#"write_file src/a "b".rs"#);
