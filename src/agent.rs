@@ -31,6 +31,7 @@ mod summary;
 mod turn;
 mod watch;
 mod winddown;
+mod written;
 
 pub use people::{Answer, People, Question, Reply, Unattended, answer};
 pub use setting::{Guidance, Setting};

@@ -12,10 +12,10 @@ use super::budget::Meter;
 use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
+use super::written::Written;
 use super::{gate, prompt};
 use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
-use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
 use crate::recorder::Recorder;
 use crate::sandbox::SandboxError;
@@ -225,31 +225,21 @@ impl Child<'_> {
         }
     }
 
+    fn written(&self) -> Written<'_> {
+        Written {
+            turn: self.parents_turn,
+            agent: self.task.name,
+            max_calls: MAX_CALLS,
+            max_event_bytes: MAX_EVENT_BYTES,
+        }
+    }
+
     async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
-        let calls = reply.tool_calls.iter().take(MAX_CALLS);
         let took_ms = millis(asked_at);
-        let event = RunEvent::ModelReplied {
-            turn: self.parents_turn,
-            agent: self.task.name.to_owned(),
-            model: reply.model.clone(),
-            text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
-            reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
-            tools: calls.map(|call| call.name.clone()).collect(),
-            usage: reply.usage,
-            cost_usd: reply.cost_usd,
-            took_ms,
-        };
-        self.task.recorder.record(event).await?;
-        let redactor = self.task.recorder.redactor();
-        let mut message = Message {
-            content: redactor.redact(&reply.content),
-            reasoning: redactor.redact(&reply.reasoning),
-            ..Message::from(reply)
-        };
-        message.tool_calls.truncate(MAX_CALLS);
+        self.written().reply(self.task, reply, took_ms).await?;
         self.note(Entry::Replied {
-            message: Arc::new(message),
+            message: Arc::new(self.written().kept(self.task, reply)),
             finish: reply.finish,
             usage: reply.usage,
             cost_usd: reply.cost_usd,
@@ -344,15 +334,7 @@ impl Child<'_> {
     ) -> Result<(), SolveError> {
         let clean = self.task.recorder.redactor().redact(output);
         let shown = text::cap_middle(&text::reveal(&clean), MAX_OUTPUT_BYTES);
-        let event = RunEvent::ToolCalled {
-            turn: self.parents_turn,
-            agent: self.task.name.to_owned(),
-            tool: text::cap_chars(&call.name, 100),
-            arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
-            output: text::cap_middle(&shown, MAX_EVENT_BYTES),
-            ok,
-            took_ms: millis(called_at),
-        };
+        let event = self.written().called(call, &shown, ok, millis(called_at));
         self.say(Message::tool(call.id.clone(), shown));
         self.task.recorder.record(event).await?;
         Ok(())

@@ -9,11 +9,12 @@ use tokio::time::Instant;
 use super::history::INTERRUPTED;
 use super::progress::Progress;
 use super::watch::{Next, Repeat};
+use super::written::Written;
 use super::{gate, prompt, subagent, winddown};
 use crate::agent::{SolveError, Stop};
 use crate::conversation::Entry;
 use crate::event::{RunEvent, Usage};
-use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, Role, ToolCall};
+use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, ToolCall};
 use crate::sandbox::SandboxError;
 use crate::secret::REDACTED;
 use crate::text;
@@ -31,12 +32,6 @@ const MAX_STARTED_BYTES: usize = 1024;
 
 /// Most calls that are taken of one reply; the others are dropped as if never made.
 const MAX_CALLS: usize = 32;
-
-/// Most bytes that are kept of what one reply says, and of what it thinks.
-const MAX_SAID_BYTES: usize = 256 * 1024;
-
-/// Most bytes that are kept of one call's arguments: longer ones are refused anyway.
-const MAX_ARGUMENT_BYTES: usize = 1024 * 1024 + 1;
 
 /// What asking the model came to.
 pub(super) enum Asked {
@@ -188,31 +183,9 @@ impl Progress<'_> {
     /// Counts, records and keeps a reply, before anything is done with it.
     async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
-        let event = RunEvent::ModelReplied {
-            turn: self.meter.turns,
-            model: reply.model.clone(),
-            agent: String::new(),
-            text: text::cap_middle(&reply.content, MAX_EVENT_BYTES),
-            reasoning: text::cap_middle(&reply.reasoning, MAX_EVENT_BYTES),
-            tools: reply
-                .tool_calls
-                .iter()
-                .take(MAX_CALLS)
-                .map(|call| call.name.clone())
-                .collect(),
-            usage: reply.usage,
-            cost_usd: reply.cost_usd,
-            took_ms: millis(asked_at),
-        };
-        self.task.recorder.record(event).await?;
-        for text in &reply.notes {
-            self.task
-                .recorder
-                .record(RunEvent::Noted { text: text.clone() })
-                .await?;
-        }
+        self.written().reply(self.task, reply, millis(asked_at)).await?;
         self.note(Entry::Replied {
-            message: Arc::new(self.kept(reply)),
+            message: Arc::new(self.written().kept(self.task, reply)),
             finish: reply.finish,
             usage: reply.usage,
             cost_usd: reply.cost_usd,
@@ -223,20 +196,12 @@ impl Progress<'_> {
         self.store().await
     }
 
-    /// A reply as it stands in the conversation.
-    fn kept(&self, reply: &ChatReply) -> Message {
-        let redactor = self.task.recorder.redactor();
-        let clean = |text: &str, max_bytes: usize| redactor.redact(&text::cap_middle(text, max_bytes));
-        let calls = reply.tool_calls.iter().take(MAX_CALLS).map(|call| ToolCall {
-            arguments: clean(&call.arguments, MAX_ARGUMENT_BYTES),
-            ..call.clone()
-        });
-        Message {
-            role: Role::Assistant,
-            content: clean(&reply.content, MAX_SAID_BYTES),
-            reasoning: clean(&reply.reasoning, MAX_SAID_BYTES),
-            tool_calls: calls.collect(),
-            tool_call_id: None,
+    fn written(&self) -> Written<'static> {
+        Written {
+            turn: self.meter.turns,
+            agent: "",
+            max_calls: MAX_CALLS,
+            max_event_bytes: MAX_EVENT_BYTES,
         }
     }
 
@@ -439,15 +404,7 @@ impl Progress<'_> {
         let clean = self.task.recorder.redactor().redact(&output);
         let cap = winddown::output_cap(MAX_OUTPUT_BYTES, &self.meter.left(), &self.task.budget);
         let shown = text::cap_middle(&text::reveal(&clean), cap);
-        let event = RunEvent::ToolCalled {
-            turn: self.meter.turns,
-            agent: String::new(),
-            tool: text::cap_chars(&call.name, 100),
-            arguments: text::cap_middle(&call.arguments, MAX_EVENT_BYTES),
-            output: text::cap_middle(&shown, MAX_EVENT_BYTES),
-            ok,
-            took_ms: millis(called_at),
-        };
+        let event = self.written().called(call, &shown, ok, millis(called_at));
         self.say(Message::tool(call.id.clone(), shown));
         self.task.recorder.record(event).await?;
         Ok(())
