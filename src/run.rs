@@ -3,11 +3,10 @@
 //! GitHub, which is why local runs share it. Called by `worker` and `app`.
 //! Never writes to GitHub, and never believes the model about what was tested.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution, SolveError, Stop};
@@ -23,7 +22,7 @@ use crate::model::{Live, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
@@ -33,6 +32,7 @@ use crate::workspace::RunFolder;
 mod environment;
 mod gather;
 mod guidance;
+mod opening;
 mod record;
 mod restore;
 mod verify;
@@ -41,6 +41,8 @@ pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
+
+use opening::{local_failure, open};
 
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
@@ -428,14 +430,6 @@ fn solve_failed(error: SolveError) -> JobError {
     }
 }
 
-/// A failure of this machine's disk, or of git in it.
-fn local_failure(error: anyhow::Error) -> JobError {
-    match error.downcast::<GitError>() {
-        Ok(error) => error.into(),
-        Err(error) => JobError::Retry(format!("{error:#}")),
-    }
-}
-
 async fn record_solved(
     recorder: &Recorder,
     solution: &agent::Solution,
@@ -479,75 +473,6 @@ fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
         max_cost_usd,
         max_time: Duration::from_secs(minutes.saturating_mul(60)),
     }
-}
-
-/// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one.
-async fn open(
-    ports: &Ports,
-    work: &Work,
-    earlier: &mut Earlier,
-    place: &Place,
-    recorder: &Recorder,
-) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
-    let folder = match earlier.folder.take() {
-        Some(folder) => folder,
-        None => {
-            let folder = fresh(
-                ports,
-                &place.state_dir,
-                &place.job,
-                &work.mirror,
-                &work.remote,
-                &work.base,
-            )
-            .await?;
-            if let Some(bundle) = &earlier.bundle {
-                restore::lay_down(&folder, bundle).await?;
-            }
-            folder
-        }
-    };
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
-    if earlier.bundle.is_some() {
-        restore::take_up(&sandbox).await?;
-    }
-    let description = sandbox.description().to_string();
-    recorder
-        .record(RunEvent::WorkspaceOpened {
-            base_sha: work.base.clone(),
-            sandbox: description,
-        })
-        .await?;
-    Ok((folder, sandbox))
-}
-
-/// A fresh run folder with the files of a commit.
-async fn fresh(
-    ports: &Ports,
-    state_dir: &Path,
-    job: &JobId,
-    mirror: &Path,
-    remote: &Remote,
-    at: &CommitSha,
-) -> Result<RunFolder, JobError> {
-    let (state_dir, job) = (state_dir.to_owned(), job.clone());
-    let created = tokio::task::spawn_blocking(move || RunFolder::create(&state_dir, &job)).await;
-    let folder = created
-        .map_err(|error| JobError::Retry(error.to_string()))?
-        .map_err(local_failure)?;
-    folder
-        .check_out(&ports.git, mirror, remote, at)
-        .await
-        .map_err(local_failure)?;
-    Ok(folder)
-}
-
-/// The number that a run's user id is made from: by folder, so that it is the same after a
-/// restart and differs between runs that are alive together.
-fn slot(folder: &RunFolder) -> u16 {
-    let hash = Sha256::digest(folder.root().as_os_str().as_encoded_bytes());
-    // The last slot belongs to `doctor`.
-    u16::from_le_bytes([hash[0], hash[1]]) % (u16::MAX - 1)
 }
 
 /// Runs one stage and records its beginning, its end and the time it took.

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{ChangeSet, Desk, Work, fresh, slot, stage};
+use super::opening::{fresh, slot};
+use super::{ChangeSet, Desk, Work, stage};
 use crate::agent::Stop;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::Signature;

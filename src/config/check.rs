@@ -1,0 +1,121 @@
+//! What no single key can say for itself: values that are impossible, or do not go together. Called
+//! once everything is read. Never stops at the first problem.
+
+use super::{Config, ModelConfig, ModelProvider};
+
+impl Config {
+    /// Adds what is wrong to the problems, each with its key.
+    pub(super) fn check(&self, problems: &mut Vec<String>) {
+        for (key, secret) in [
+            ("github.webhook_secret", &self.github.webhook_secret),
+            ("github.webhook_secret_previous", &self.github.webhook_secret_previous),
+        ] {
+            if secret.as_ref().is_some_and(|secret| secret.len() < MIN_WEBHOOK_SECRET) {
+                problems.push(format!("{key}: a webhook secret has at least {MIN_WEBHOOK_SECRET} characters; make one with `openssl rand -hex 32`"));
+            }
+        }
+        if self.queue.heartbeat_seconds * 2 > self.queue.lease_seconds.saturating_sub(self.queue.margin_seconds) {
+            problems.push(
+                "queue.heartbeat_seconds: two heartbeats must fit into lease_seconds less margin_seconds".to_owned(),
+            );
+        }
+        for (key, time) in [
+            ("github.call_timeout_seconds", self.github.call_timeout_seconds),
+            ("model.timeout_seconds", self.model.timeout_seconds),
+            ("model.idle_timeout_seconds", self.model.idle_timeout_seconds),
+            ("sandbox.command_timeout_seconds", self.sandbox.command_timeout_seconds),
+            ("web.timeout_seconds", self.web.timeout_seconds),
+            ("queue.heartbeat_seconds", self.queue.heartbeat_seconds),
+            ("queue.poll_seconds", self.queue.poll_seconds),
+        ] {
+            if time.is_zero() {
+                problems.push(format!("{key}: more than 0 seconds"));
+            }
+        }
+        if self.queue.workers == 0 {
+            problems.push(
+                "queue.workers: at least 1 (to receive without working, start `forgehand serve --roles receiver`)"
+                    .to_owned(),
+            );
+        }
+        if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
+            problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
+        }
+        self.model.check(problems);
+        if !self.github.command.starts_with('/')
+            || self.github.command.len() < 2
+            || self.github.command.contains(char::is_whitespace)
+        {
+            problems.push("github.command: one word that begins with '/', such as `/agent`".to_owned());
+        }
+        for (key, url) in [
+            ("github.api_url", &self.github.api_url),
+            ("github.web_url", &self.github.web_url),
+        ] {
+            match url::Url::parse(url) {
+                Ok(url) if matches!(url.scheme(), "https" | "http") && url.host().is_some() => {}
+                _ => problems.push(format!("{key}: {url:?} is not an http or https address")),
+            }
+        }
+        if !(0.0..=MAX_ANSWER_DAYS).contains(&self.queue.answer_days) {
+            problems.push(format!("queue.answer_days: 0 (nobody is asked) to {MAX_ANSWER_DAYS}"));
+        }
+        for host in &self.web.hosts {
+            if let Err(problem) = crate::permission::HostRule::parse(host) {
+                problems.push(format!("web.hosts: {problem}"));
+            }
+        }
+        for entry in &self.web.allow_private {
+            if let Err(problem) = crate::permission::host_and_port(entry) {
+                problems.push(format!("web.allow_private: {problem}"));
+            }
+        }
+        if self.web.in_jobs && self.web.unsafe_allow_all {
+            problems.push(
+                "web.in_jobs: together with web.unsafe_allow_all, whoever writes an issue could have anything sent \
+                 anywhere; list the hosts that jobs need in web.hosts"
+                    .to_owned(),
+            );
+        }
+        if let Err(found) = crate::permission::check(&self.permission) {
+            problems.extend(found);
+        }
+        if self.agent.max_explore_turns == 0 {
+            problems.push("agent.max_explore_turns: at least 1".to_owned());
+        }
+        if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
+            problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
+        }
+    }
+}
+
+/// Whoever has not answered within a year will not.
+const MAX_ANSWER_DAYS: f64 = 365.0;
+
+impl ModelConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        if self.context_window.is_some_and(|window| window < MIN_CONTEXT_WINDOW) {
+            problems.push(format!(
+                "model.context_window: at least {MIN_CONTEXT_WINDOW} tokens; the agent needs some 16000 to be of use"
+            ));
+        }
+        if self.max_output_tokens == 0 {
+            problems.push("model.max_output_tokens: at least 1".to_owned());
+        }
+        if self.temperature.is_some_and(|degree| !(0.0..=2.0).contains(&degree)) {
+            problems.push("model.temperature: a number from 0 to 2".to_owned());
+        }
+        if self.fallback_api_key.is_some() && self.fallback_base_url.is_none() {
+            problems.push(
+                "model.fallback_api_key: is for the server of model.fallback_base_url, which is not set".to_owned(),
+            );
+        }
+    }
+}
+
+/// No model that is served has less; rules, tools and a short task take about 7,000 tokens by our
+/// cautious count, so that even a larger window may turn out too small for the agent.
+const MIN_CONTEXT_WINDOW: u64 = 4_096;
+
+/// Shorter webhook secrets can be guessed.
+const MIN_WEBHOOK_SECRET: usize = 16;
