@@ -16,7 +16,7 @@ use super::{Context, Usage, complain, exit_code, show, surroundings};
 use crate::agent::{Brief, Checkpoint, Solution, Stop};
 use crate::app::{ports, prepare_state_dir, record};
 use crate::clock::Clock;
-use crate::config::{Config, Problems};
+use crate::config::{Config, ModelProvider, Problems};
 use crate::event::{Event, RunEvent, Side, Totals};
 use crate::git::{Git, GitError, LocalRepo, Remote, Signature, Uncommitted};
 use crate::ids::{BranchName, CommitSha, JobId, RepoName, RunId};
@@ -75,6 +75,7 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
     config.secrets().iter().for_each(|secret| redactor.add(secret));
     let mut ports = ports::open(&config, &surroundings()?, &Clock::System, &redactor)?;
     let repo = open_repo(&ports.git, &args.repo).await?;
+    somebody_answers(&config)?;
     ports = ports::for_person(ports, &config, &repo.root)?;
     let look = args.look();
     if look.is_some() {
@@ -131,6 +132,21 @@ async fn attempt(context: &Context, args: &Args) -> anyhow::Result<u8> {
         note!("forgehand: {error:#}");
     }
     code
+}
+
+/// Without a model and without a script nobody could answer: better said before the checkout and
+/// the checks than after them.
+fn somebody_answers(config: &Config) -> anyhow::Result<()> {
+    if config.model.provider == ModelProvider::Stub && config.model.stub_script.is_none() {
+        return Err(Usage(
+            "no model is set up: add --base-url URL and --model NAME, or set FORGEHAND_MODEL__PROVIDER=openai, \
+             FORGEHAND_MODEL__BASE_URL, FORGEHAND_MODEL__NAME and FORGEHAND_MODEL__API_KEY (or model.stub_script, to \
+             script the answers)"
+                .to_owned(),
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Where the run begins, with which model, and what it leaves out.

@@ -35,6 +35,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = file(&surroundings()?)?;
     let mut trust = Trust::load(&file)?;
     if args.list {
+        if trust.all().next().is_none() {
+            note!("no folder is trusted, and none never; `forgehand trust FOLDER` says so of a checkout");
+        }
         for (path, is_trusted) in trust.all() {
             say!("{}  {}", if is_trusted { "trusted" } else { "never  " }, path.display());
         }

@@ -202,12 +202,18 @@ fn a_change_that_breaks_what_worked_is_kept_but_not_called_done() {
 #[test]
 fn without_a_model_it_says_what_to_set() {
     let checkout = Checkout::new();
-    checkout
-        .user
-        .run(&["run", "--task", "Add"])
-        .assert_code(4)
-        .assert_err("no model is configured")
-        .assert_err("FORGEHAND_MODEL__BASE_URL");
+    for arguments in [["run", "--task", "Add"], ["run", "--model=gpt-5", "Add"]] {
+        let ended = checkout.user.run(&arguments);
+        ended
+            .assert_code(64)
+            .assert_err("no model is set up")
+            .assert_err("FORGEHAND_MODEL__BASE_URL");
+        assert!(
+            !ended.err.contains("Check out"),
+            "it is said before any work: {}",
+            ended.err
+        );
+    }
     // Nobody listens there.
     let nobody = "model.base_url=http://127.0.0.1:9/v1";
     checkout

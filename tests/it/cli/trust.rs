@@ -61,7 +61,9 @@ fn instructions_of_a_checkout_are_loaded_only_where_it_is_trusted() {
 fn the_nearest_folder_that_was_named_counts() {
     let checkout = Checkout::new();
     let user = &checkout.user;
-    user.run(&["trust", "--list"]).assert_code(0);
+    user.run(&["trust", "--list"])
+        .assert_code(0)
+        .assert_err("no folder is trusted");
     let above = checkout
         .root()
         .canonicalize()

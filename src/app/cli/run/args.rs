@@ -71,7 +71,7 @@ struct ModelArgs {
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// Most replies of the model (`budget.max_turns`).
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
     /// Most money in US dollars (`budget.max_cost_usd`).
     #[arg(long, value_name = "DOLLARS")]
