@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::phrase::Language;
 use crate::secret::Secret;
 
 mod check;
@@ -63,6 +64,8 @@ section! {
         label: String = "\"agent\"",
         /// Word that begins a command in a comment, matched without case.
         command: String = "\"/agent\"",
+        /// Language of what the program itself writes on GitHub: `en` or `zh`.
+        language: LanguageChoice = "\"en\"",
         /// Numeric App ids of other bots whose commands are obeyed.
         allowed_apps: Vec<u64> = "[]",
         /// Longest time one API call may take, in seconds.
@@ -268,6 +271,25 @@ value::choice! {
         OpenAi = "openai",
         /// Scripted answers.
         Stub = "stub",
+    }
+}
+
+value::choice! {
+    /// The language of what the program writes on GitHub.
+    pub enum LanguageChoice {
+        /// English.
+        En = "en",
+        /// Simplified Chinese.
+        Zh = "zh",
+    }
+}
+
+impl From<LanguageChoice> for Language {
+    fn from(choice: LanguageChoice) -> Self {
+        match choice {
+            LanguageChoice::En => Language::English,
+            LanguageChoice::Zh => Language::Chinese,
+        }
     }
 }
 

@@ -81,12 +81,47 @@ word_enum! {
     JobKind, "job kind" {
         /// Change code: an issue becomes a pull request, a pull request gets commits.
         Fix = "fix",
+        /// Propose a plan, and change code once a person approved it.
+        Plan = "plan",
+        /// Answer a question about the repository.
+        Ask = "ask",
+        /// Review a pull request.
+        Review = "review",
+        /// Bring the branch of a pull request up to date with its base.
+        Rebase = "rebase",
+        /// Write drafts of issues.
+        Draft = "draft",
         /// Answer a command in a comment: help, status, or an honest "not yet".
         Reply = "reply",
         /// Give the job of the same issue or pull request the answer it waits for.
         Answer = "answer",
         /// Stop the running job of the same issue or pull request.
         Stop = "stop",
+        /// Hand an instruction to the job that is at work on the same issue or pull request.
+        Steer = "steer",
+        /// Start the last job of the same issue or pull request again.
+        Retry = "retry",
+        /// Change what the work on the same issue or pull request may cost.
+        Budget = "budget",
+        /// Create the issue that was drafted.
+        Create = "create",
+    }
+}
+
+impl JobKind {
+    /// Whether the job runs the agent and has a status comment; the others only steer such jobs or
+    /// answer.
+    pub fn is_work(self) -> bool {
+        match self {
+            JobKind::Fix | JobKind::Plan | JobKind::Ask | JobKind::Review | JobKind::Rebase | JobKind::Draft => true,
+            JobKind::Reply
+            | JobKind::Answer
+            | JobKind::Stop
+            | JobKind::Steer
+            | JobKind::Retry
+            | JobKind::Budget
+            | JobKind::Create => false,
+        }
     }
 }
 
@@ -191,9 +226,10 @@ impl NewJob {
     /// The lane of the job: at most one job of a lane is active. Work on a subject has one lane;
     /// commands that control it (stop, replies) have another, so that they need not wait for it.
     pub fn lane(&self) -> String {
-        match self.kind {
-            JobKind::Fix => self.subject.to_string(),
-            JobKind::Reply | JobKind::Answer | JobKind::Stop => format!("{}#control", self.subject),
+        if self.kind.is_work() {
+            self.subject.to_string()
+        } else {
+            format!("{}#control", self.subject)
         }
     }
 }

@@ -54,6 +54,7 @@
 pub mod clock;
 pub mod ids;
 pub mod language;
+pub mod phrase;
 pub mod secret;
 pub mod text;
 // nouns

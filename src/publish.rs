@@ -11,6 +11,7 @@ use crate::git::{Git, Signature};
 use crate::github::{Access, App, GitHub, RepoClient};
 use crate::ids::JobId;
 use crate::job::{Job, JobError, Outcome};
+use crate::phrase::Language;
 use crate::queue::Pulse;
 use crate::secret::Redactor;
 use crate::store::Store;
@@ -55,6 +56,8 @@ pub struct Publisher {
     pub marker: MarkerKey,
     /// The word commands begin with, which nothing we write may begin a line with.
     pub command: String,
+    /// What the program's own words are written in.
+    pub language: Language,
     /// C: longest time of one call.
     pub call_timeout: Duration,
     /// Least time between two writes of one installation.

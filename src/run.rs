@@ -20,6 +20,7 @@ use crate::job::JobError;
 use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
+use crate::phrase::Language;
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::sandbox::Sandbox;
@@ -77,6 +78,8 @@ pub struct Ports {
     pub memory: Option<Memory>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
+    /// What the program's own words for people are written in.
+    pub language: Language,
     /// The time.
     pub clock: Clock,
     /// Takes secrets out of texts.

@@ -212,6 +212,15 @@ impl Worker {
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
+            kind @ (JobKind::Plan
+            | JobKind::Ask
+            | JobKind::Review
+            | JobKind::Rebase
+            | JobKind::Draft
+            | JobKind::Steer
+            | JobKind::Retry
+            | JobKind::Budget
+            | JobKind::Create) => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
         }
     }
 

@@ -58,6 +58,7 @@ pub(super) fn with_model(
         agent: config.agent.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
+        language: config.github.language.into(),
         clock: clock.clone(),
         redactor: redactor.clone(),
     })

@@ -10,6 +10,7 @@ use super::payload::{CommentFacts, Delivery, IssueFacts, Payload, PullFacts, Rep
 use crate::config::{GitHubConfig, QueueConfig};
 use crate::ids::{AppId, InstallationId, RepoId, Subject};
 use crate::job::{Actor, JobKind, NewJob, Pins, Request, Trigger};
+use crate::phrase::Language;
 
 mod answer;
 pub use answer::STATUS_REPLY;
@@ -24,6 +25,8 @@ pub struct Rules {
     pub label: String,
     /// Word that begins a command, matched without case.
     pub command: String,
+    /// What the program's own words are written in.
+    pub language: Language,
     /// Our App, once it is known.
     pub app_id: Option<AppId>,
     /// Our App's slug, once it is known; our account is `<slug>[bot]`.
@@ -40,6 +43,7 @@ impl Rules {
         Self {
             label: github.label.clone(),
             command: github.command.clone(),
+            language: github.language.into(),
             app_id: github.app_id.map(AppId),
             bot_slug,
             allowed_apps: github.allowed_apps.iter().copied().map(AppId).collect(),
@@ -406,7 +410,7 @@ impl Seen<'_> {
             kind,
             subject,
             dedupe_key: Some(key),
-            priority: if kind == JobKind::Fix { 0 } else { CONTROL_PRIORITY },
+            priority: if kind.is_work() { 0 } else { CONTROL_PRIORITY },
             run_at: self.delivery.received_at,
             max_attempts: self.rules.max_attempts,
             request,

@@ -11,7 +11,7 @@ use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
-use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
+use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
 mod push;
@@ -55,7 +55,7 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
         };
         effects.push(plan::row(job, plan::seq::REACTION, body));
     }
-    if let (JobKind::Fix, Some(number)) = (job.kind, job.subject.number()) {
+    if let (true, Some(number)) = (job.kind.is_work(), job.subject.number()) {
         let body = EffectBody::StatusComment {
             number,
             body: status::first_words(publisher, job),

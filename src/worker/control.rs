@@ -6,7 +6,7 @@ use super::{InHand, Worker};
 use crate::effect::{EffectBody, NewEffect};
 use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
-use crate::job::{Job, JobError, JobKind, Outcome};
+use crate::job::{Job, JobError, Outcome};
 use crate::publish;
 use crate::question::Reply;
 use crate::store::{AnswerResult, JobFilter};
@@ -94,7 +94,7 @@ impl Worker {
         };
         let jobs = tx.jobs(&filter).await?;
         let mut lines = Vec::new();
-        for other in jobs.iter().filter(|other| other.kind == JobKind::Fix) {
+        for other in jobs.iter().filter(|other| other.kind.is_work()) {
             if other.state.is_final() && !lines.is_empty() {
                 break;
             }

@@ -12,6 +12,7 @@ use forgehand::git::Git;
 use forgehand::github::GitHub;
 use forgehand::ids::{BranchName, CommentId, IssueNumber, JobId, Subject, UserId};
 use forgehand::job::{Actor, Job, JobError, JobKind, JobState, LeasedJob, NewJob, Outcome, Pins, Request, Trigger};
+use forgehand::phrase::Language;
 use forgehand::publish::{MarkerKey, Publisher, dispatch, final_outcome, settle_ended};
 use forgehand::queue::Pulse;
 use forgehand::secret::{Redactor, Secret};
@@ -57,6 +58,7 @@ impl Desk {
             state_dir: folder.path().to_owned(),
             marker: MarkerKey::from_secret(&Secret::new("marker")),
             command: "/agent".to_owned(),
+            language: Language::English,
             call_timeout: config.call_timeout_seconds,
             write_interval: Duration::ZERO,
             list_lag: Duration::from_secs(1),

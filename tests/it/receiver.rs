@@ -8,6 +8,7 @@ use forgehand::clock::Clock;
 use forgehand::ids::{AppId, RepoId};
 use forgehand::intake::Rules;
 use forgehand::job::Job;
+use forgehand::phrase::Language;
 use forgehand::secret::Secret;
 use forgehand::store::{JobFilter, Store};
 use forgehand::web::{self, WebState};
@@ -57,6 +58,7 @@ fn rules() -> Rules {
     Rules {
         label: "agent".to_owned(),
         command: "/agent".to_owned(),
+        language: Language::English,
         app_id: Some(AppId(77)),
         bot_slug: Some("forgehand".to_owned()),
         allowed_apps: Vec::new(),

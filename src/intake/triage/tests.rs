@@ -10,6 +10,7 @@ fn rules() -> Rules {
     Rules {
         label: "agent".to_owned(),
         command: "/agent".to_owned(),
+        language: Language::English,
         app_id: Some(AppId(77)),
         bot_slug: Some("forgehand".to_owned()),
         allowed_apps: vec![AppId(88)],

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forgehand::effect::{EffectBody, EffectState};
-use forgehand::job::{Job, JobKind};
+use forgehand::job::Job;
 
 use super::{REPO, Service, until};
 
@@ -34,7 +34,7 @@ impl Service {
     /// A job that changes code has exactly one status comment for each round in which it began,
     /// and the comment has come to its end.
     async fn assert_said_once(&self, job: &Job) {
-        let Some(number) = job.subject.number().filter(|_| job.kind == JobKind::Fix) else {
+        let Some(number) = job.subject.number().filter(|_| job.kind.is_work()) else {
             return;
         };
         if self.github.repo_id(REPO).ok() != Some(job.repo_id) {

@@ -24,6 +24,13 @@ impl Service {
         jobs
     }
 
+    /// The jobs that run the agent, oldest first.
+    pub async fn works(&self) -> Vec<Job> {
+        let mut jobs = self.jobs().await;
+        jobs.retain(|job| job.kind.is_work());
+        jobs
+    }
+
     /// The jobs that change code, oldest first.
     pub async fn fixes(&self) -> Vec<Job> {
         let mut jobs = self.jobs().await;
