@@ -22,6 +22,7 @@ mod dispatch;
 mod marker;
 mod outcome;
 mod plan;
+mod review;
 mod risk;
 mod settle;
 mod status;

@@ -14,4 +14,5 @@ mod restart;
 mod review;
 mod secret;
 mod stop;
+mod verbs;
 mod words;
