@@ -13,7 +13,7 @@ use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
 use super::written::Written;
-use super::{gate, prompt};
+use super::{gate, leave, prompt};
 use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
@@ -178,10 +178,21 @@ impl Child<'_> {
             }
             let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
-            let reply = match self.task.model.complete(&self.request(), stop).await {
+            let request = self.request();
+            let tokens = (self.history.tokens(), request.max_output_tokens);
+            if let Some(why) = leave::beside(self.task, tokens.0, tokens.1, None).await? {
+                return Ok(Returned::Failed(format!("the helper came to no conclusion: {why}")));
+            }
+            let reply = match self.task.model.attempt(&request, stop).await {
                 Ok(reply) => reply,
-                Err(ModelError::Cancelled) => return Ok(Returned::Stopped),
-                Err(error) => return Ok(Returned::Failed(format!("the helper failed: {error}"))),
+                Err(failed) => {
+                    parent.charge_lost(&failed);
+                    leave::lost(self.task, self.parents_turn, &failed).await?;
+                    return Ok(match failed.error {
+                        ModelError::Cancelled => Returned::Stopped,
+                        error => Returned::Failed(format!("the helper failed: {error}")),
+                    });
+                }
             };
             self.take(&reply, request_sha256, asked_at).await?;
             parent.charge_beside(&reply);

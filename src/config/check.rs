@@ -83,8 +83,22 @@ impl Config {
         if self.agent.max_explore_turns == 0 {
             problems.push("agent.max_explore_turns: at least 1".to_owned());
         }
-        if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
-            problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
+        let budget = &self.budget;
+        for (key, sum) in [
+            ("max_cost_usd", budget.max_cost_usd),
+            ("max_issue_usd", budget.max_issue_usd),
+            ("max_repository_day_usd", budget.max_repository_day_usd),
+            ("max_installation_day_usd", budget.max_installation_day_usd),
+            ("max_day_usd", budget.max_day_usd),
+            ("max_comment_usd", budget.max_comment_usd),
+        ] {
+            if sum < 0.0 || !sum.is_finite() {
+                let nothing = match key {
+                    "max_comment_usd" => "comments may set no cap",
+                    _ => "no cap by money",
+                };
+                problems.push(format!("budget.{key}: a sum of money, 0 or more (0 = {nothing})"));
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn to(
         Ok(Command::Fix { .. }) => return (JobKind::Reply, closed(noun(subject))),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
+        Ok(Command::Budget { usd_cents }) => return (JobKind::Budget, usd_cents.to_string()),
         Ok(Command::Stop) => return (JobKind::Stop, String::new()),
         Ok(Command::Status) => return (JobKind::Reply, STATUS_REPLY.to_owned()),
         Ok(Command::Help) => return (JobKind::Reply, table(rules)),
@@ -37,7 +38,6 @@ pub(super) fn to(
         Ok(Command::Create) => "create",
         Ok(Command::Retry(Retry::Everything)) => "retry",
         Ok(Command::Retry(Retry::Publish)) => "retry publish",
-        Ok(Command::Budget { .. }) => "budget",
     };
     let text = format!(
         "`{verb}` is not built yet, so nothing was done. What works today:\n\n{}",
@@ -67,6 +67,7 @@ fn table(rules: &Rules) -> String {
         format!("| `{command} answer TEXT` | answers what the work here asked; with several questions, number the lines |"),
         format!("| `{command} approve [remarks]` | says yes to what the work here asked |"),
         format!("| `{command} stop` | stop the work on this issue or pull request |"),
+        format!("| `{command} budget $N` | what all work on this issue or pull request may cost |"),
         format!("| `{command} status` | where the work stands |"),
         format!("| `{command} help` | this table |"),
         String::new(),
