@@ -98,8 +98,7 @@ impl Caps {
         Ok(Some(Used {
             cap: of_subject(&job.subject),
             most: set.map_or_else(|| self.subject(), |cap| cap.most),
-            // Its own call that is under way is not set aside against itself, and shows when it is
-            // charged.
+            // People want to know what was spent; a call that is under way shows when it is charged.
             sum: spent.subject,
         })
         .filter(|used| used.most > Usd::ZERO))
@@ -122,7 +121,7 @@ impl Caps {
             (
                 of_subject(&account.subject),
                 set.unwrap_or_else(|| self.subject()),
-                spent.subject,
+                spent.subject + spent.subject_set_aside,
             ),
             (
                 Cap::RepositoryDay,

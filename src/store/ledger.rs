@@ -32,8 +32,10 @@ pub struct Account {
 pub struct Spent {
     /// By the job.
     pub job: Usd,
-    /// By all jobs of the issue or pull request.
+    /// By all jobs of the issue or pull request, without what is set aside.
     pub subject: Usd,
+    /// What other jobs of the issue or pull request have set aside.
+    pub subject_set_aside: Usd,
     /// In the repository on the day.
     pub repository: Usd,
     /// Through the installation on the day.
@@ -46,6 +48,7 @@ row! {
     Sums {
         job: i64,
         subject: i64,
+        subject_set_aside: i64,
         repository: i64,
         installation: i64,
         everybody: i64,
@@ -134,9 +137,11 @@ impl Tx {
                      AS BIGINT) AS job,
                      CAST(
                          (SELECT COALESCE(SUM(micro_usd), 0) FROM ledger WHERE repo_id = $2 AND subject = $3)
-                         + (SELECT COALESCE(SUM(micro_usd), 0) FROM reservations
-                            WHERE job_id <> $1 AND repo_id = $2 AND subject = $3)
                      AS BIGINT) AS subject,
+                     CAST(
+                         (SELECT COALESCE(SUM(micro_usd), 0) FROM reservations
+                          WHERE job_id <> $1 AND repo_id = $2 AND subject = $3)
+                     AS BIGINT) AS subject_set_aside,
                      CAST(
                          (SELECT COALESCE(SUM(micro_usd), 0) FROM ledger WHERE day = $5 AND repo_id = $2)
                          + (SELECT COALESCE(SUM(micro_usd), 0) FROM reservations
@@ -162,6 +167,7 @@ impl Tx {
         Ok(Spent {
             job: Usd::from_micros(sums.job),
             subject: Usd::from_micros(sums.subject),
+            subject_set_aside: Usd::from_micros(sums.subject_set_aside),
             repository: Usd::from_micros(sums.repository),
             installation: Usd::from_micros(sums.installation),
             everybody: Usd::from_micros(sums.everybody),

@@ -263,10 +263,10 @@ fn other_commands_are_answered_honestly() {
         json!({}),
         "`plan` is not built yet, so nothing was done.",
     );
-    check_reply(
-        "/agent budget $3",
-        json!({}),
-        "`budget` is not built yet, so nothing was done.",
+    let job = started("issue_comment", &commented("/agent budget $2.5", json!({})));
+    assert_eq!(
+        (job.kind, job.request.instructions.as_str(), job.priority),
+        (JobKind::Budget, "250", CONTROL_PRIORITY)
     );
     check_reply("/agent retry publish", json!({}), "`retry publish` is not built yet");
     check_reply(
