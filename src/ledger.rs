@@ -44,9 +44,8 @@ pub struct Ledger {
 pub struct Call {
     /// The most that it should cost in US dollars; `None` when the price is unknown.
     pub estimate_usd: Option<f64>,
-    /// The cap of the job in US dollars, which the repository may have lowered: 0 is none. `None`
-    /// for a helper of the agent, whose own share is smaller than that.
-    pub job_cap_usd: Option<f64>,
+    /// The cap of the job in US dollars, which the repository may have lowered: 0 is none.
+    pub job_cap_usd: f64,
 }
 
 /// A cap that has come near, in words.
@@ -110,12 +109,13 @@ impl Caps {
     }
 
     /// Every cap that holds for a call, with what counts against it.
-    fn of(&self, account: &Account, job_cap_usd: Option<f64>, set: Option<Usd>, spent: &Spent) -> Vec<Used> {
+    fn of(&self, account: &Account, job_cap_usd: f64, set: Option<Usd>, spent: &Spent) -> Vec<Used> {
         let config = &self.config;
         // Whoever sets the cap of the whole work says what it is worth; a job is a part of it.
-        let job = job_cap_usd
-            .filter(|_| set.is_none())
-            .map_or(Usd::ZERO, Usd::from_dollars);
+        let job = match set {
+            None => Usd::from_dollars(job_cap_usd),
+            Some(_) => Usd::ZERO,
+        };
         [
             (Cap::Job, job, spent.job),
             (

@@ -170,7 +170,7 @@ impl Progress<'_> {
             turn: self.history.replies(),
             ..ChatRequest::new([rules, part])
         };
-        let job_cap = Some(self.task.budget.max_cost_usd);
+        let job_cap = self.task.budget.max_cost_usd;
         let refused = leave::beside(self.task, request.tokens(), request.max_output_tokens, job_cap).await?;
         if refused.is_some() {
             // The next turn is refused as well, and says why.

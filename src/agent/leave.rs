@@ -15,7 +15,7 @@ pub(super) async fn beside(
     task: &Task<'_>,
     input_tokens: u64,
     output_tokens: u32,
-    job_cap_usd: Option<f64>,
+    job_cap_usd: f64,
 ) -> Result<Option<String>, SolveError> {
     let call = Call {
         estimate_usd: task.model.estimate(input_tokens, output_tokens),
@@ -49,7 +49,7 @@ impl Progress<'_> {
     pub(super) async fn leave(&mut self, output_tokens: u32) -> Result<Option<Stop>, SolveError> {
         let call = Call {
             estimate_usd: self.task.model.estimate(self.history.tokens(), output_tokens),
-            job_cap_usd: Some(self.task.budget.max_cost_usd),
+            job_cap_usd: self.task.budget.max_cost_usd,
         };
         match self.task.recorder.leave(&call).await? {
             Leave::Granted { left_usd, near } => {

@@ -73,6 +73,9 @@ pub(super) async fn send(
         let words = format!("{} tokens are left, too few for a helper: do it yourself", left.tokens);
         return Ok(Returned::Failed(words));
     }
+    if left.cost_usd.is_some_and(|left| left <= 0.0) {
+        return Ok(Returned::Failed("no money is left for a helper".to_owned()));
+    }
     let kind = match errand {
         Errand::Answer { .. } => "agent",
         Errand::Review { .. } => "review",
@@ -118,6 +121,7 @@ pub(super) async fn send(
         task: &child_task,
         is_review: kind == "review",
         parents_turn: meter.turns,
+        job_cap_usd: task.budget.max_cost_usd,
         history: History::new(&fence, &tools.specs()),
         unstored: Vec::new(),
         meter: Meter::new(budget, None),
@@ -152,6 +156,8 @@ struct Child<'a> {
     task: &'a Task<'a>,
     is_review: bool,
     parents_turn: u32,
+    /// The cap of the whole run; the child's own share is in its budget.
+    job_cap_usd: f64,
     history: History,
     /// Entries that the history has and the stored log does not have yet.
     unstored: Vec<Entry>,
@@ -180,7 +186,7 @@ impl Child<'_> {
             let asked_at = Instant::now();
             let request = self.request();
             let tokens = (self.history.tokens(), request.max_output_tokens);
-            if let Some(why) = leave::beside(self.task, tokens.0, tokens.1, None).await? {
+            if let Some(why) = leave::beside(self.task, tokens.0, tokens.1, self.job_cap_usd).await? {
                 return Ok(Returned::Failed(format!("the helper came to no conclusion: {why}")));
             }
             let reply = match self.task.model.attempt(&request, stop).await {

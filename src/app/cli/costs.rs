@@ -226,11 +226,11 @@ mod tests {
         ");
         let narrow = table(By::Issue, &rows, Some(&total), Some(80));
         insta::assert_snapshot!(narrow.join("\n"), @"
-        issue or pull request   calls  tokens in   out     cost          price unknown
-        octo/words issue/12        14      98.0k  1.3k    $1.23
-        octo/a-repository-wit…      3      21.0k   270  $0.0004    1 call, 7.1k tokens
-        octo/free issue/1           2      14.0k   180  unknown  2 calls, 14.2k tokens
-        all                        19     133.0k  1.7k    $1.23  3 calls, 21.3k tokens
+        issue or pull request     calls  tokens in   out     cost          price unknown
+        octo/words issue/12          14      98.0k  1.3k    $1.23
+        octo/a-repository-with-…      3      21.0k   270  $0.0004    1 call, 7.1k tokens
+        octo/free issue/1             2      14.0k   180  unknown  2 calls, 14.2k tokens
+        all                          19     133.0k  1.7k    $1.23  3 calls, 21.3k tokens
         ");
         assert!(narrow.iter().all(|line| columns(line) <= 80), "{narrow:#?}");
         let priced = table(By::Day, &rows[..1], Some(&rows[0]), Some(80)).join("\n");

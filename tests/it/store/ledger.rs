@@ -365,7 +365,7 @@ async fn spend_until_refused(store: Store, lease: Lease, caps: Caps) -> String {
     let ledger = Ledger::open(store.clone(), lease.clone(), &job, caps);
     let call = Call {
         estimate_usd: Some(ESTIMATE),
-        job_cap_usd: Some(100.0),
+        job_cap_usd: 100.0,
     };
     loop {
         match ledger.leave(&call, now()).await.unwrap() {

@@ -177,6 +177,49 @@ async fn the_cap_of_the_service_ends_the_work_of_the_day() {
 }
 
 #[tokio::test]
+async fn a_helper_spends_on_the_caps_of_its_run() {
+    usual()
+        .configuration(|config| {
+            no_caps(config);
+            config.budget.max_cost_usd = 0.1;
+        })
+        .tell(async |service: &mut Service| {
+            let question = ("agent", json!({"question": "Where are words counted?"}));
+            let grep = ("grep", json!({"pattern": "words"}));
+            // The helper's call passes the cap; neither it nor whoever sent it makes another.
+            service.model.play([dear(&[question]), dear(&[grep])]);
+            let issue = service.labelled_issue();
+            service.done().await;
+            assert_eq!(service.model.requests().len(), 2);
+            let said = service.our_only_words(issue);
+            assert!(
+                said.contains("the cap of $0.10 for one job is reached ($0.16 used)"),
+                "{said}"
+            );
+            assert_eq!(spent(service).await.calls, 2);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_has_no_money_left_sends_no_helper() {
+    usual()
+        .configuration(|config| {
+            no_caps(config);
+            config.budget.max_cost_usd = 0.08;
+        })
+        .tell(async |service: &mut Service| {
+            let question = ("agent", json!({"question": "Where are words counted?"}));
+            service.model.play([dear(&[question])]);
+            let issue = service.labelled_issue();
+            service.done().await;
+            assert_eq!(service.model.requests().len(), 1);
+            assert!(service.our_only_words(issue).contains("($0.08 used)"));
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn two_jobs_at_once_pass_a_cap_by_one_call_at_most() {
     usual()
         .configuration(|config| {
