@@ -14,6 +14,7 @@ use crate::store::Store;
 mod show;
 mod completions;
 mod config;
+mod costs;
 mod demo;
 mod doctor;
 mod jobs;
@@ -67,6 +68,8 @@ enum Command {
     Show(transcript::Args),
     /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
+    /// Show what calls of models cost: by day, job, issue, repository, installation or model.
+    Costs(costs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
@@ -126,6 +129,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
+        Command::Costs(args) => costs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,

@@ -18,6 +18,7 @@ mod deliveries;
 mod effects;
 mod invariants;
 mod jobs;
+mod ledger;
 mod log;
 mod memory;
 mod opening;

@@ -8,6 +8,7 @@ mod delivery;
 mod fault;
 mod label;
 mod memory;
+mod money;
 mod outcome;
 mod repository;
 mod restart;
