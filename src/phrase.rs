@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod check;
 pub mod command;
 pub mod money;
 pub mod plan;

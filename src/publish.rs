@@ -20,6 +20,7 @@ use crate::store::{Store, StoreError};
 
 mod ask;
 mod body;
+mod check;
 mod dispatch;
 mod marker;
 mod outcome;
@@ -33,6 +34,7 @@ mod wind_up;
 
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
+pub use check::{begin_check, rerun_checks};
 pub use dispatch::{acknowledge, dispatch};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};

@@ -31,6 +31,7 @@ use crate::text;
 use crate::tool::{Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
+mod checks;
 mod environment;
 mod gather;
 mod guidance;
@@ -40,6 +41,7 @@ mod restore;
 mod reviewing;
 mod verify;
 
+pub use checks::{Sorted, sort};
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};

@@ -34,6 +34,7 @@ macro_rules! on_db {
 mod cancel;
 mod caps;
 mod checkpoints;
+mod checks;
 mod claims;
 mod connect;
 mod conversation;

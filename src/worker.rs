@@ -25,6 +25,7 @@ use crate::run::{self, Ports};
 use crate::store::{JobFilter, StoreError};
 use crate::workspace::remove_all;
 
+mod checks;
 mod control;
 mod fix;
 mod heartbeat;

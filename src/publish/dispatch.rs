@@ -14,6 +14,7 @@ use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
+mod check;
 mod push;
 mod review;
 
@@ -39,8 +40,9 @@ fn max_tries(body: &EffectBody) -> u32 {
         EffectBody::FinalStatus { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
+        | EffectBody::SettleCheck
         | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. } => 4,
+        EffectBody::Reaction { .. } | EffectBody::BeginCheck { .. } | EffectBody::RerunCheck { .. } => 4,
     }
 }
 
@@ -79,7 +81,8 @@ pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
         }
         (Trigger::Comment { id }, _) => Some(ReactionTarget::Comment { id: *id }),
         (Trigger::ReviewComment { id }, _) => Some(ReactionTarget::ReviewComment { id: *id }),
-        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_)) | (Trigger::CommandLine, _) => None,
+        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_))
+        | (Trigger::Checks { .. } | Trigger::CommandLine, _) => None,
     }
 }
 
@@ -173,6 +176,9 @@ impl Step<'_> {
             | EffectBody::Comment { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::SettleCheck
+            | EffectBody::RerunCheck { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
@@ -236,6 +242,7 @@ impl Step<'_> {
         let refused = matches!(self.leased.job.outcome, Some(Outcome::Refused { .. }));
         match self.effect.body {
             EffectBody::FinalStatus { .. }
+            | EffectBody::SettleCheck
             | EffectBody::RemoveLabel { .. }
             | EffectBody::Reaction { .. }
             | EffectBody::Ask => {
@@ -247,6 +254,8 @@ impl Step<'_> {
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
             | EffectBody::Comment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::RerunCheck { .. }
             | EffectBody::StatusComment { .. } => {}
         }
         match authority::authorize(&self.leased.job, self.client).await? {
@@ -259,8 +268,11 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
+            | EffectBody::RerunCheck { .. }
+            | EffectBody::SettleCheck
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
+            EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
@@ -359,6 +371,9 @@ impl Step<'_> {
                 body,
                 comments,
             } => self.submit_review(*number, commit, body, comments).await,
+            EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
+            EffectBody::SettleCheck => self.settle_check().await,
+            EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details } => self.final_status(details).await,
             EffectBody::RemoveLabel { number, label } => {
@@ -401,7 +416,7 @@ impl Step<'_> {
             JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
                 let state = match self.effect.body {
                     // The last words are not given up with the job; see `settle_ended`.
-                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    EffectBody::FinalStatus { .. } | EffectBody::SettleCheck => EffectState::Skipped,
                     _ => EffectState::Failed,
                 };
                 self.settle(Landed::Not(state, reason)).await

@@ -19,12 +19,16 @@ use crate::tool::Finish;
 pub(super) mod seq {
     pub const REACTION: i64 = 1;
     pub const STATUS: i64 = 2;
+    pub const BEGIN_CHECK: i64 = 3;
     pub const PUSH: i64 = 10;
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
     pub const REVIEW: i64 = 13;
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
+    pub const SETTLE_CHECK: i64 = 22;
+    /// The first check that runs again.
+    pub const RERUN: i64 = 50;
     /// The first question is one further on.
     pub const ASK: i64 = 100;
     /// A job that a person starts again gets fresh positions.
@@ -314,6 +318,9 @@ async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Resu
     let Some(number) = job.subject.number() else {
         return Ok(None);
     };
+    if matches!(job.request.trigger, Trigger::Checks { .. }) {
+        return Ok(None); // nobody read the text and asked for work on it
+    }
     let now = match publisher.client(job).issue(number).await {
         Ok(issue) => issue,
         // Whether there is still something to publish for is seen when it is done.
@@ -368,6 +375,11 @@ fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
                 label: label.clone(),
             },
         ));
+    }
+    let opens = |effect: &NewEffect| matches!(effect.body, EffectBody::OpenPull { .. });
+    let on_pull = job.kind.is_work() && matches!(job.subject, Subject::Pull(_));
+    if on_pull || effects.iter().any(opens) {
+        effects.push(row(job, seq::SETTLE_CHECK, EffectBody::SettleCheck));
     }
 }
 

@@ -30,6 +30,9 @@ const LONGEST_STATUS_INTERVAL: u32 = 10;
 
 impl Worker {
     pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
+        if let Some(planned) = Box::pin(self.nothing_to_repair(in_hand, client)).await? {
+            return self.publish_planned(in_hand, planned).await;
+        }
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         if let Some(planned) = self.wound_up(in_hand).await? {
             return self.publish_planned(in_hand, planned).await;
@@ -65,6 +68,7 @@ impl Worker {
         let mirror = mirror_path(&self.state_dir, job.repo_id);
         let gathering = Box::pin(run::gather(&self.ports, job, client, mirror, recorder));
         let mut gathered = run::stage(recorder, Stage::Brief, gathering).await?;
+        self.show_at_work(in_hand, &gathered.target).await?;
         let earlier = self.earlier(in_hand, &mut gathered).await?;
         let Gathered { work, target } = gathered;
         let place = Place {
