@@ -20,7 +20,7 @@ const OVERLAP: TimeDelta = TimeDelta::minutes(10);
 /// Most calls listed at one look.
 const MAX_LISTED: usize = 5_000;
 /// Events that something is made of; the payloads of others are not fetched.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 11] = [
     "issues",
     "issue_comment",
     "pull_request",
@@ -29,6 +29,9 @@ const EVENTS: [&str; 8] = [
     "installation",
     "installation_repositories",
     "repository",
+    "check_run",
+    "check_suite",
+    "status",
 ];
 
 /// Reads the log again and again.
