@@ -1,4 +1,5 @@
 //! Short answers to commands, where nothing but the command itself decides them.
+//! Never repeats words of a comment.
 
 use super::Language;
 

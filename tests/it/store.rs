@@ -25,6 +25,7 @@ mod opening;
 mod questions;
 mod recovery;
 mod settle;
+mod steering;
 mod transitions;
 
 /// A lease that no test outlives.
