@@ -50,14 +50,18 @@ mod memory;
 mod questions;
 mod recovery;
 mod repositories;
+mod retry;
 mod row;
 mod settle;
+mod steering;
 mod transitions;
 
 pub use caps::{NewCap, SubjectCap};
 pub use connect::{PostgresStore, SqliteStore};
 pub use costs::{CostFilter, CostRow, CostsBy};
 pub use ledger::{Account, Spent};
+pub use retry::Republished;
+pub use steering::Steered;
 
 /// Why the database did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
