@@ -51,7 +51,7 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 11] = [
+    let rows: [(&str, &str, &str); 12] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
