@@ -93,7 +93,7 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
         (
             "budget $N",
             "what all work on this issue or pull request may cost",
-            "此议题或拉取请求上全部工作的费用上限",
+            "设置此议题或拉取请求上全部工作的费用上限",
         ),
         ("status", "where the work stands", "查看工作进展"),
         ("help", "this table", "显示此表"),

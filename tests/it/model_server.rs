@@ -180,7 +180,7 @@ impl Said {
             calls: Vec::new(),
             finish: "stop",
             // As much as a server of our own would have read of a short conversation.
-            usage: Some((1_500, 20)),
+            usage: Some((5_500, 20)),
         }
     }
 
