@@ -13,6 +13,7 @@ use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution,
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::conversation::MAIN;
+use crate::draft::Draft;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -27,7 +28,7 @@ use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox, Web};
+use crate::tool::{Drafting, Finish, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod environment;
@@ -155,6 +156,8 @@ pub struct Finished {
     pub violations: Vec<String>,
     /// What the checks said.
     pub verdict: Verdict,
+    /// Drafts of issues that the agent gave.
+    pub drafts: Vec<Draft>,
 }
 
 /// Largest change: it is kept in the database until it is published, which takes 64 MiB.
@@ -314,6 +317,7 @@ impl Desk<'_> {
                     change,
                     violations,
                     verdict,
+                    drafts: solution.conversation.drafts,
                 });
             };
             repairs += 1;
@@ -368,6 +372,10 @@ impl Desk<'_> {
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
+        let tools = match record.drafts {
+            true => tools.drafting(Drafting::Noticed),
+            false => tools,
+        };
         match self.ports.people.can_ask() {
             true => tools.asking_people(),
             false => tools,

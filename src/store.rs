@@ -38,6 +38,7 @@ mod connect;
 mod conversation;
 mod deliveries;
 mod doorbell;
+mod drafts;
 mod effects;
 mod error;
 mod events;

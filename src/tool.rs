@@ -23,6 +23,7 @@ mod background;
 mod commit;
 mod confirm;
 mod diff;
+mod draft_issue;
 mod edit;
 mod edit_file;
 mod finish;
@@ -44,6 +45,7 @@ mod skill;
 mod web;
 mod write_file;
 
+pub use draft_issue::Drafting;
 pub use review::{Finding, Review, Verdict};
 pub use web::Web;
 
@@ -78,6 +80,8 @@ pub enum ToolOutput {
     Plan(Vec<crate::event::PlanStep>, String),
     /// A person has to be asked.
     Ask(crate::question::Question),
+    /// An issue that people shall decide on.
+    Draft(Box<crate::draft::Draft>, Drafting),
     /// A child has to do something.
     Delegate(Errand),
     /// A child is done.
@@ -263,6 +267,12 @@ impl Toolbox {
     #[must_use]
     pub fn with_children(self) -> Self {
         self.with(Box::new(agent::AskChild)).with(Box::new(review::AskReview))
+    }
+
+    /// The same tools and the one that takes drafts of issues.
+    #[must_use]
+    pub fn drafting(self, drafting: Drafting) -> Self {
+        self.with(Box::new(draft_issue::DraftIssue(drafting)))
     }
 
     /// The same tools and the one that shows skills, if there are any.

@@ -335,6 +335,13 @@ impl Progress<'_> {
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
             }
+            Ok(ToolOutput::Draft(draft, drafting)) => match self.keep_draft(*draft, drafting)? {
+                Ok(words) => Ran::well(words),
+                Err(problem) => Ran {
+                    ok: false,
+                    ..Ran::well(problem)
+                },
+            },
             Ok(ToolOutput::Ask(question)) => gate::ask(self.task, question).await.into(),
             Ok(ToolOutput::Finish(_)) if failed_before > 0 && self.meter.turns_left() > 0 => Ran {
                 ok: false,
