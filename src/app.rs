@@ -308,6 +308,7 @@ impl App {
                 state_dir: config.server.state_dir.clone(),
                 marker: marker_key(&config.github),
                 command: config.github.command.clone(),
+                security_advisories: config.github.security_advisories,
                 language: config.github.language.into(),
                 call_timeout: config.github.call_timeout_seconds,
                 list_lag: config.github.list_lag_seconds,

@@ -18,7 +18,9 @@ use crate::store::Store;
 
 mod ask;
 mod body;
+mod create;
 mod dispatch;
+mod draft;
 mod marker;
 mod outcome;
 mod plan;
@@ -30,7 +32,9 @@ mod wind_up;
 
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
+pub use create::plan_create;
 pub use dispatch::{acknowledge, dispatch};
+pub use draft::offer_drafts;
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use risk::risks_of;
@@ -56,6 +60,8 @@ pub struct Publisher {
     pub marker: MarkerKey,
     /// The word commands begin with, which nothing we write may begin a line with.
     pub command: String,
+    /// Whether security findings may become private advisories.
+    pub security_advisories: bool,
     /// What the program's own words are written in.
     pub language: Language,
     /// C: longest time of one call.

@@ -212,6 +212,7 @@ impl Worker {
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
+            JobKind::Create => Box::pin(self.create(in_hand)).await,
             kind @ (JobKind::Plan
             | JobKind::Ask
             | JobKind::Review
@@ -219,8 +220,7 @@ impl Worker {
             | JobKind::Draft
             | JobKind::Steer
             | JobKind::Retry
-            | JobKind::Budget
-            | JobKind::Create) => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
+            | JobKind::Budget) => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
         }
     }
 

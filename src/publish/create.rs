@@ -35,7 +35,10 @@ pub async fn plan_create(publisher: &Publisher, leased: &LeasedJob) -> Result<Pl
         Err(answer) => return Ok(answering(publisher, leased, place, &answer)),
     };
     let by = &job.request.actor.login;
-    if !tx.confirm_draft(&leased.lease, &offer.id, by, publisher.clock.now()).await? {
+    if !tx
+        .confirm_draft(&leased.lease, &offer.id, by, publisher.clock.now())
+        .await?
+    {
         let now = tx.draft(&offer.id).await?;
         let answer = now.as_ref().map_or(Answer::NoDraft, |offer| taken(offer, &job.id));
         return Ok(answering(publisher, leased, place, &answer));
@@ -48,12 +51,7 @@ pub async fn plan_create(publisher: &Publisher, leased: &LeasedJob) -> Result<Pl
 }
 
 /// The draft that is meant, if it can be created.
-fn choose(
-    offers: &[Offer],
-    number: Option<u32>,
-    asked_at: DateTime<Utc>,
-    advisories: bool,
-) -> Result<&Offer, Answer> {
+fn choose(offers: &[Offer], number: Option<u32>, asked_at: DateTime<Utc>, advisories: bool) -> Result<&Offer, Answer> {
     let offer = match number {
         Some(number) => offers
             .iter()

@@ -9,11 +9,12 @@ use super::outcome::{pushed, pushed_branch, pushed_id};
 use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::github::{Comment, GitHubError, NewPull, RepoClient};
+use crate::github::{Comment, GitHubError, NewIssue, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
+mod create;
 mod push;
 
 pub(super) use push::{Broken, rebuild};
@@ -31,10 +32,16 @@ const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
 /// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
 fn max_tries(body: &EffectBody) -> u32 {
     match body {
-        EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
+        EffectBody::Push { .. }
+        | EffectBody::OpenPull { .. }
+        | EffectBody::Comment { .. }
+        | EffectBody::CreateIssue { .. }
+        | EffectBody::TellCreated { .. } => 100,
         EffectBody::FinalStatus { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
+        | EffectBody::CreateAdvisory { .. }
+        | EffectBody::AddSubIssue { .. }
         | EffectBody::Ask => 12,
         EffectBody::Reaction { .. } => 4,
     }
@@ -163,9 +170,15 @@ impl Step<'_> {
     /// that was stopped earlier is published as such.
     async fn stopped(&self) -> Result<Option<String>, JobError> {
         let shows_work = match self.effect.body {
-            EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => true,
+            EffectBody::Push { .. }
+            | EffectBody::OpenPull { .. }
+            | EffectBody::Comment { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
@@ -239,6 +252,10 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::Comment { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::StatusComment { .. } => {}
         }
         match authority::authorize(&self.leased.job, self.client).await? {
@@ -251,11 +268,26 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
+            | EffectBody::AddSubIssue { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
-            EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
-                self.own_comment(*number).await
+            EffectBody::StatusComment { number, .. }
+            | EffectBody::Comment { number, .. }
+            | EffectBody::TellCreated { number } => self.own_comment(*number).await,
+            EffectBody::CreateIssue {
+                draft,
+                part,
+                offered_at,
+                ..
+            } => {
+                let wanted = create::Wanted {
+                    draft,
+                    part: *part,
+                    offered_at: *offered_at,
+                };
+                self.own_issue(&wanted).await
             }
+            EffectBody::CreateAdvisory { .. } => self.no_second_advisory(),
             EffectBody::Push { branch, sha, .. } => {
                 let there = self.client.branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
@@ -345,7 +377,37 @@ impl Step<'_> {
                 Ok(Landed::As(pull.number.to_string()))
             }
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
-            EffectBody::FinalStatus { details } => self.final_status(details).await,
+            EffectBody::FinalStatus { details, drafts } => {
+                self.final_status(&status::LastWords { details, drafts }).await
+            }
+            EffectBody::CreateIssue {
+                draft,
+                part,
+                offered_at,
+                title,
+                body,
+                labels,
+            } => {
+                let wanted = create::Wanted {
+                    draft,
+                    part: *part,
+                    offered_at: *offered_at,
+                };
+                let new = NewIssue {
+                    title: title.clone(),
+                    body: body.clone(),
+                    labels: labels.clone(),
+                };
+                self.create_issue(&wanted, new).await
+            }
+            EffectBody::CreateAdvisory {
+                summary,
+                description,
+                severity,
+                ..
+            } => self.create_advisory(summary, description, severity).await,
+            EffectBody::AddSubIssue { parent, child } => self.add_sub_issue(*parent, *child).await,
+            EffectBody::TellCreated { number } => self.tell_created(*number).await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))
@@ -362,14 +424,14 @@ impl Step<'_> {
         }
     }
 
-    async fn final_status(&self, details: &str) -> Result<Landed, JobError> {
+    async fn final_status(&self, end: &status::LastWords<'_>) -> Result<Landed, JobError> {
         let Some(id) = status_comment_id(&self.all().await?) else {
             return Ok(Landed::Not(
                 EffectState::Skipped,
                 "there is no status comment".to_owned(),
             ));
         };
-        match status::update_final(self.publisher, self.leased, self.client, id, details).await {
+        match status::update_final(self.publisher, self.leased, self.client, id, end).await {
             Ok(()) => Ok(Landed::As(id.to_string())),
             Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(
                 EffectState::Skipped,
@@ -448,6 +510,10 @@ impl Step<'_> {
             problem.as_deref(),
         )
         .await?;
+        // What a draft became is known from the moment on that its row is done.
+        if let (EffectState::Done, Some(created), Some(draft)) = (state, remote_id, self.effect.body.draft()) {
+            tx.note_draft_created(&self.leased.lease, draft, created).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

@@ -123,7 +123,10 @@ fn offers(publisher: &Publisher, job: &Job, proposals: Vec<Proposal>, labels: Op
 
 fn text_of(publisher: &Publisher, job: &Job, draft: &Draft, labels: Option<&[String]>) -> IssueText {
     let language = publisher.language;
-    let source = job.subject.number().map_or_else(|| job.subject.to_string(), |number| format!("#{number}"));
+    let source = job
+        .subject
+        .number()
+        .map_or_else(|| job.subject.to_string(), |number| format!("#{number}"));
     let body = render(draft, language, &|text| publisher.safe(text));
     let body = match draft.kind.is_secret() {
         true => body,
@@ -188,9 +191,13 @@ async fn look(publisher: &Publisher, client: &RepoClient, draft: &Draft) -> Look
         }
     }
     // The most alike first; of those that are equally alike the open ones, then the younger.
-    looked
-        .candidates
-        .sort_by_key(|candidate| (u8::MAX - candidate.score, !candidate.is_open, u64::MAX - candidate.number));
+    looked.candidates.sort_by_key(|candidate| {
+        (
+            u8::MAX - candidate.score,
+            !candidate.is_open,
+            u64::MAX - candidate.number,
+        )
+    });
     looked.candidates.truncate(MAX_CANDIDATES);
     looked
 }

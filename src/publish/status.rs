@@ -27,6 +27,8 @@ pub struct StatusView<'a> {
     pub outcome: Option<&'a Outcome>,
     /// What follows the headline when the work landed; safe already.
     pub details: &'a str,
+    /// What follows the end in any case: drafts of issues; safe already.
+    pub drafts: &'a str,
     /// The word that commands begin with.
     pub command: &'a str,
 }
@@ -52,6 +54,7 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             events: &[],
             outcome: None,
             details: "",
+            drafts: "",
             command: &publisher.command,
         },
         &|text| publisher.safe(text),
@@ -66,6 +69,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         events: log.events(),
         outcome,
         details: "",
+        drafts: "",
         command: &publisher.command,
     };
     let body = render_status(&view, &|text| publisher.safe(text));
@@ -100,6 +104,7 @@ pub async fn update_status(
         events: shown.log.events(),
         outcome: None,
         details: "",
+        drafts: "",
         command: &publisher.command,
     };
     let body = with_marker(
@@ -182,13 +187,21 @@ fn without_output(mut event: Event) -> Option<Event> {
     Some(event)
 }
 
+/// What the last edit adds to the log.
+pub(super) struct LastWords<'a> {
+    /// What follows the headline when the work landed.
+    pub(super) details: &'a str,
+    /// Drafts of issues.
+    pub(super) drafts: &'a str,
+}
+
 /// The last edit. Its outcome is computed from what landed.
 pub(super) async fn update_final(
     publisher: &Publisher,
     leased: &LeasedJob,
     client: &RepoClient,
     id: CommentId,
-    details: &str,
+    end: &LastWords<'_>,
 ) -> Result<(), GitHubError> {
     let unclear = |error: JobError| GitHubError::Unclear {
         what: "the job's log".to_owned(),
@@ -209,7 +222,8 @@ pub(super) async fn update_final(
         job: &leased.job,
         events: log.events(),
         outcome: outcome.as_ref(),
-        details,
+        details: end.details,
+        drafts: end.drafts,
         command: &publisher.command,
     };
     let body = with_marker(
@@ -241,6 +255,9 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         let _ = writeln!(text, "{}", view.details);
     }
     notes(&mut text, view.events, safe);
+    if view.outcome.is_some() && !view.drafts.is_empty() {
+        let _ = writeln!(text, "\n{}", view.drafts);
+    }
     let _ = write!(text, "\n<sub>{}</sub>", numbers(view));
     text
 }

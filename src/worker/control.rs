@@ -71,6 +71,13 @@ impl Worker {
         self.answer(in_hand, why_not.to_owned()).await
     }
 
+    /// Creates the issue that was drafted, if it is the one that the person means and may have.
+    pub(super) async fn create(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
+        publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        let planned = publish::plan_create(&self.publisher, in_hand.leased).await?;
+        self.publish_planned(in_hand, planned).await
+    }
+
     async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
         let job = &in_hand.leased.job;
         let number = job

@@ -18,6 +18,7 @@ use crate::publish::{self, BUNDLE};
 use crate::question::Asked;
 use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, RECORD, SOLUTION, Target};
 use crate::store::StoreError;
+use crate::tool::Drafting;
 use crate::workspace::{RunFolder, mirror_path};
 
 /// Events read in one statement.
@@ -50,12 +51,25 @@ impl Worker {
                 Paused::Stopped => finished.stop = Stop::Cancelled,
             }
         }
-        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?;
+        let noticed = self.offer(in_hand, client, &finished, Drafting::Noticed).await?;
+        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?.showing(noticed);
         in_hand
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
             .await?;
         self.publish_planned(in_hand, planned).await
+    }
+
+    /// Stores the drafts of issues that a run gave; what the status comment says of them.
+    async fn offer(
+        &self,
+        in_hand: &InHand<'_>,
+        client: &RepoClient,
+        finished: &Finished,
+        drafting: Drafting,
+    ) -> Result<String, JobError> {
+        let drafts = &finished.drafts;
+        publish::offer_drafts(&self.publisher, in_hand.leased, client, drafts, drafting).await
     }
 
     /// Everything up to a result that is stored.

@@ -58,6 +58,7 @@ impl Desk {
             state_dir: folder.path().to_owned(),
             marker: MarkerKey::from_secret(&Secret::new("marker")),
             command: "/agent".to_owned(),
+            security_advisories: false,
             language: Language::English,
             call_timeout: config.call_timeout_seconds,
             write_interval: Duration::ZERO,

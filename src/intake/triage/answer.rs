@@ -24,6 +24,12 @@ pub(super) fn to(
         Ok(Command::Fix { .. }) => return (JobKind::Reply, closed(noun(subject))),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
+        Ok(Command::Draft { text }) if is_open => return (JobKind::Draft, text),
+        Ok(Command::Draft { .. }) => return (JobKind::Reply, closed(noun(subject))),
+        Ok(Command::Create { number }) => {
+            let number = number.map_or_else(String::new, |number| number.to_string());
+            return (JobKind::Create, number);
+        }
         Ok(Command::Stop) => return (JobKind::Stop, String::new()),
         Ok(Command::Status) => return (JobKind::Reply, STATUS_REPLY.to_owned()),
         Ok(Command::Help) => return (JobKind::Reply, table(rules)),
@@ -33,8 +39,6 @@ pub(super) fn to(
         Ok(Command::Ask { .. }) => "ask",
         Ok(Command::Review { .. }) => "review",
         Ok(Command::Rebase { .. }) => "rebase",
-        Ok(Command::Draft { .. }) => "draft",
-        Ok(Command::Create) => "create",
         Ok(Command::Retry(Retry::Everything)) => "retry",
         Ok(Command::Retry(Retry::Publish)) => "retry publish",
         Ok(Command::Budget { .. }) => "budget",
@@ -64,6 +68,8 @@ fn table(rules: &Rules) -> String {
         "| command | effect |".to_owned(),
         "|---|---|".to_owned(),
         format!("| `{command} fix [instructions]` | on an issue: a branch and a draft pull request; on a pull request: commits to its branch |"),
+        format!("| `{command} draft [text]` | write drafts of issues; nothing is created |"),
+        format!("| `{command} create [number]` | create the issue of a draft, exactly as it is shown |"),
         format!("| `{command} answer TEXT` | answers what the work here asked; with several questions, number the lines |"),
         format!("| `{command} approve [remarks]` | says yes to what the work here asked |"),
         format!("| `{command} stop` | stop the work on this issue or pull request |"),

@@ -48,7 +48,11 @@ fn a_bare_create_means_the_only_draft() {
     check(&[], None, Err(Answer::NoDraft));
     check(&[offer(1, Offered)], None, Ok(1));
     check(&[offer(2, Offered), offer(1, Withdrawn)], None, Ok(2));
-    check(&[offer(2, Offered), offer(1, Offered)], None, Err(Answer::WhichOne { numbers: vec![1, 2] }));
+    check(
+        &[offer(2, Offered), offer(1, Offered)],
+        None,
+        Err(Answer::WhichOne { numbers: vec![1, 2] }),
+    );
     check(&[offer(2, Created)], None, Err(Answer::Exists { number: 2, issue: 9 }));
     check(&[offer(2, Withdrawn)], None, Err(Answer::NoDraft));
     let mut younger = offer(3, Offered);

@@ -32,11 +32,11 @@ impl Step<'_> {
         Ok(ours.map(|issue| issue.number).min().map(|number| number.to_string()))
     }
 
-    pub(super) async fn create_issue(&self, wanted: &Wanted<'_>, new: &NewIssue) -> Result<Landed, JobError> {
+    pub(super) async fn create_issue(&self, wanted: &Wanted<'_>, new: NewIssue) -> Result<Landed, JobError> {
         let marker = self.publisher.marker.of_draft(wanted.draft, wanted.part);
         let new = NewIssue {
             body: format!("{}\n\n{marker}", new.body),
-            ..new.clone()
+            ..new
         };
         let issue = self.client.create_issue(&new).await?;
         Ok(Landed::As(issue.number.to_string()))
@@ -78,15 +78,18 @@ impl Step<'_> {
     pub(super) async fn add_sub_issue(&self, parent: i64, child: i64) -> Result<Landed, JobError> {
         let all = self.all().await?;
         let (Some(parent), Some(child)) = (issue_at(&all, parent), issue_at(&all, child)) else {
-            return Ok(Landed::Not(EffectState::Skipped, "one of the issues does not exist".to_owned()));
+            return Ok(Landed::Not(
+                EffectState::Skipped,
+                "one of the issues does not exist".to_owned(),
+            ));
         };
         let id = self.client.issue(child).await?.id;
         match self.client.add_sub_issue(parent, id).await {
             // That it is one already is what was wanted.
             Ok(()) | Err(GitHubError::Conflict { .. }) => Ok(Landed::As(child.to_string())),
-            Err(error @ (GitHubError::Rejected { .. } | GitHubError::NotFound { .. } | GitHubError::Forbidden { .. })) => {
-                Ok(Landed::Not(EffectState::Failed, error.to_string()))
-            }
+            Err(
+                error @ (GitHubError::Rejected { .. } | GitHubError::NotFound { .. } | GitHubError::Forbidden { .. }),
+            ) => Ok(Landed::Not(EffectState::Failed, error.to_string())),
             Err(error) => Err(error.into()),
         }
     }
@@ -95,13 +98,16 @@ impl Step<'_> {
     pub(super) async fn tell_created(&self, number: IssueNumber) -> Result<Landed, JobError> {
         let body = self.created_in_words(&self.all().await?);
         let marker = self.publisher.marker.marker(&self.leased.job.id, self.effect.seq);
-        let comment = self.client.create_comment(number, &format!("{body}\n\n{marker}")).await?;
+        let comment = self
+            .client
+            .create_comment(number, &format!("{body}\n\n{marker}"))
+            .await?;
         Ok(Landed::As(comment.id.to_string()))
     }
 
     fn created_in_words(&self, all: &[Effect]) -> String {
         let language = self.publisher.language;
-        let round = self.effect.seq - self.effect.seq % super::plan::seq::ROUND;
+        let round = self.effect.seq - self.effect.seq % crate::publish::plan::seq::ROUND;
         let now: Vec<&Effect> = all.iter().filter(|effect| effect.seq >= round).collect();
         let mut issues: Vec<u64> = Vec::new();
         let mut lines: Vec<String> = Vec::new();
@@ -111,7 +117,9 @@ impl Step<'_> {
                 (EffectBody::CreateIssue { .. }, EffectState::Done) => {
                     issues.extend(effect.remote_id.as_deref().and_then(|id| id.parse::<u64>().ok()));
                 }
-                (EffectBody::CreateAdvisory { .. }, EffectState::Done) => lines.push(words::advised(language).to_owned()),
+                (EffectBody::CreateAdvisory { .. }, EffectState::Done) => {
+                    lines.push(words::advised(language).to_owned())
+                }
                 (EffectBody::CreateIssue { .. } | EffectBody::CreateAdvisory { .. }, _) => {
                     lines.push(words::not_created(language, &self.publisher.safe(problem)));
                 }

@@ -45,7 +45,11 @@ pub(super) fn page(publisher: &Publisher, shown: &[Shown<'_>], drafting: Draftin
             (true, false) => write!(out, "\n**{}**\n\n{}\n", publisher.safe(&title), body.trim()),
             (false, false) => {
                 let title = in_html(&title);
-                write!(out, "\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n", body.trim())
+                write!(
+                    out,
+                    "\n<details><summary>{title}</summary>\n\n{}\n\n</details>\n",
+                    body.trim()
+                )
             }
         };
     }
@@ -59,14 +63,21 @@ fn title(publisher: &Publisher, shown: &Shown<'_>) -> String {
 
 /// Inside an element nothing is Markdown.
 fn in_html(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('@', "&#64;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('@', "&#64;")
 }
 
 fn secret(publisher: &Publisher, shown: &Shown<'_>) -> String {
     let language = publisher.language;
     let mut out = words::kept_for_maintainers(language, shown.offer.id.as_str());
     if publisher.security_advisories {
-        let _ = write!(out, " {}", words::how_to_advise(language, &publisher.command, shown.number));
+        let _ = write!(
+            out,
+            " {}",
+            words::how_to_advise(language, &publisher.command, shown.number)
+        );
     }
     out
 }
@@ -96,7 +107,11 @@ fn open(publisher: &Publisher, shown: &Shown<'_>) -> String {
     candidates(&mut out, publisher, shown.looked);
     if offer.is_shown {
         let hash = short_hash(&offer.hash);
-        let _ = writeln!(out, "{}", words::how_to_create(language, &publisher.command, shown.number, hash));
+        let _ = writeln!(
+            out,
+            "{}",
+            words::how_to_create(language, &publisher.command, shown.number, hash)
+        );
     }
     out
 }
