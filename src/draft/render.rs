@@ -35,6 +35,14 @@ pub fn render(draft: &Draft, language: Language, safe: &dyn Fn(&str) -> String) 
     page.out.trim_end().to_owned()
 }
 
+/// Code on a line, whatever backticks are in it.
+fn in_ticks(code: &str) -> String {
+    let fence = text::code_fence(code);
+    let ticks = if code.contains('`') { fence.as_str() } else { "`" };
+    let room = if code.contains('`') { " " } else { "" };
+    format!("{ticks}{room}{code}{room}{ticks}")
+}
+
 #[derive(Clone, Copy)]
 enum Mark {
     Number,
@@ -94,7 +102,7 @@ impl Page<'_> {
             let parts: Vec<String> = parts
                 .iter()
                 .filter(|part| !part.trim().is_empty())
-                .map(|part| self.line(&text::code_span(part.trim().trim_matches('`'))))
+                .map(|part| self.line(&in_ticks(part.trim().trim_matches('`'))))
                 .collect();
             let _ = writeln!(self.out, "{}. {}", at + 1, parts.join(" · "));
             let log = text::plain_output(&seen.log);

@@ -22,10 +22,13 @@ pub const ALMOST_THE_SAME: u8 = 75;
 const TITLE_WEIGHT: f64 = 0.7;
 
 /// Most words of a search: GitHub wants all of them in one issue.
-const MAX_QUERY_WORDS: usize = 4;
+const MAX_QUERY_WORDS: usize = 3;
 
 /// Most searches for one draft: GitHub allows thirty a minute.
 const MAX_QUERIES: usize = 3;
+
+/// Most words of a title that are compared.
+const MAX_TITLE_WORDS: usize = 60;
 
 /// Most words of a body that are compared.
 const MAX_WORDS: usize = 2_000;
@@ -33,7 +36,7 @@ const MAX_WORDS: usize = 2_000;
 /// How alike two issues are, 0 to 100, each given by its title and its body. Without a body on
 /// both sides the titles decide.
 pub fn similarity(one: (&str, &str), other: (&str, &str)) -> u8 {
-    let title = strsim::sorensen_dice(&plain(one.0), &plain(other.0));
+    let title = pairs_alike(&plain(one.0), &plain(other.0));
     let (words, others) = (words_of(one.1), words_of(other.1));
     let score = if words.is_empty() || others.is_empty() {
         title
@@ -51,7 +54,9 @@ pub fn similarity(one: (&str, &str), other: (&str, &str)) -> u8 {
 pub fn queries(draft: &Draft) -> Vec<String> {
     let mut queries: Vec<String> = Vec::new();
     let title = words_for_search(&draft.title);
-    add(&mut queries, title.iter().take(MAX_QUERY_WORDS).cloned().collect());
+    let telling = rarest(title.clone(), MAX_QUERY_WORDS);
+    let in_order = title.iter().filter(|word| telling.contains(word));
+    add(&mut queries, in_order.cloned().collect());
     let named = draft
         .observed
         .iter()
@@ -68,9 +73,11 @@ pub fn queries(draft: &Draft) -> Vec<String> {
         let texts = [&draft.goal, &draft.context, &draft.impact];
         let lists = draft.expected.iter().chain(&draft.scope);
         let rest = texts.into_iter().chain(lists).flat_map(|text| words_for_search(text));
-        add(&mut queries, rarest(rest.collect(), 3));
-        add(&mut queries, rarest(title.clone(), 2));
-        add(&mut queries, rarest(title, 1));
+        for words in [rarest(rest.collect(), 3), rarest(title.clone(), 2), rarest(title, 1)] {
+            if queries.len() < 2 {
+                add(&mut queries, words);
+            }
+        }
     }
     queries.truncate(MAX_QUERIES);
     queries
@@ -135,8 +142,29 @@ fn rarest(mut words: Vec<String>, most: usize) -> Vec<String> {
     words
 }
 
+/// Sørensen and Dice of the pairs of neighbouring letters, each pair as often as it stands there.
+fn pairs_alike(one: &str, other: &str) -> f64 {
+    if one == other {
+        return f64::from(u8::from(!one.is_empty()));
+    }
+    let pairs = |text: &str| {
+        let chars: Vec<char> = text.chars().collect();
+        chars.windows(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>()
+    };
+    let (ones, mut others) = (pairs(one), pairs(other));
+    let all = ones.len() + others.len();
+    let mut shared = 0_usize;
+    for pair in ones {
+        if let Some(at) = others.iter().position(|other| *other == pair) {
+            others.swap_remove(at);
+            shared += 1;
+        }
+    }
+    2.0 * shared as f64 / all.max(1) as f64
+}
+
 fn plain(title: &str) -> String {
-    words_of_text(title).collect::<Vec<_>>().join(" ")
+    words_of_text(title).take(MAX_TITLE_WORDS).collect::<Vec<_>>().join(" ")
 }
 
 fn words_of(body: &str) -> BTreeSet<String> {
