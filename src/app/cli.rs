@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod drafts;
 mod jobs;
 mod migrate;
 mod progress;
@@ -67,6 +68,8 @@ enum Command {
     Show(transcript::Args),
     /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
+    /// List or show drafts of issues that runs of the service offered.
+    Drafts(drafts::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
@@ -126,6 +129,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
+        Command::Drafts(args) => drafts::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,

@@ -73,7 +73,10 @@ async fn act(store: &crate::store::Store, action: Action, as_json: bool) -> anyh
             drafts.iter().for_each(print_line);
         }
         Action::Show { id, json } => {
-            let draft = tx.draft(&id).await?.with_context(|| format!("there is no draft {id}"))?;
+            let draft = tx
+                .draft(&id)
+                .await?
+                .with_context(|| format!("there is no draft {id}"))?;
             if json || as_json {
                 return show::json(&draft);
             }
@@ -119,12 +122,22 @@ fn print_whole(draft: &Offer) {
         draft.repo,
         draft.subject
     );
-    say!("hash {} · job {} · offered {}", short_hash(&draft.hash), draft.job, show::time(draft.offered_at));
+    say!(
+        "hash {} · job {} · offered {}",
+        short_hash(&draft.hash),
+        draft.job,
+        show::time(draft.offered_at)
+    );
     if !draft.proposal.draft.severity.is_empty() {
         say!("severity {}", clean(&draft.proposal.draft.severity));
     }
     if let (Some(by), Some(at)) = (&draft.confirmed_by, draft.confirmed_at) {
         let what = draft.created_as.as_deref().unwrap_or("nothing yet");
-        say!("confirmed by {} at {} · created {}", clean(by), show::time(at), clean(what));
+        say!(
+            "confirmed by {} at {} · created {}",
+            clean(by),
+            show::time(at),
+            clean(what)
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 24] = [
     "",
     "serve",
     "worker",
@@ -18,6 +18,9 @@ const COMMANDS: [&str; 21] = [
     "jobs answer",
     "jobs cancel",
     "jobs retry",
+    "drafts",
+    "drafts list",
+    "drafts show",
     "recover",
     "doctor",
     "migrate",
