@@ -76,7 +76,7 @@ pub fn drafts(language: Language, count: usize) -> String {
             1 => "#### A draft of an issue".to_owned(),
             _ => format!("#### {count} drafts of issues"),
         },
-        format!("#### {count} 份 issue 草稿"),
+        format!("#### {count} 份议题草稿"),
     )
 }
 
@@ -87,7 +87,7 @@ pub fn noticed(language: Language, count: usize) -> String {
             1 => "#### Noticed and left alone: a draft of an issue".to_owned(),
             _ => format!("#### Noticed and left alone: {count} drafts of issues"),
         },
-        format!("#### 发现但未改动：{count} 份 issue 草稿"),
+        format!("#### 发现但未改动：{count} 份议题草稿"),
     )
 }
 
@@ -109,7 +109,7 @@ pub fn title(language: Language, number: u32, kind: &str, title: &str) -> String
 
 /// The line of an epic's part.
 pub fn part(language: Language, title: &str) -> String {
-    language.pick(format!("Sub-issue: {title}"), format!("子 issue：{title}"))
+    language.pick(format!("Sub-issue: {title}"), format!("子议题：{title}"))
 }
 
 /// What the labels of a draft will be, and which were dropped.
@@ -138,7 +138,7 @@ pub fn labels(language: Language, kept: &[String], dropped: &[String]) -> String
 pub fn labels_unknown(language: Language) -> &'static str {
     language.pick(
         "The repository's labels could not be read, so the issue will have none.",
-        "无法读取仓库的标签，因此 issue 将不带标签。",
+        "无法读取仓库的标签，因此议题将不带标签。",
     )
 }
 
@@ -159,17 +159,17 @@ pub fn candidates(language: Language) -> &'static str {
 pub fn no_candidates(language: Language, searches: usize) -> String {
     language.pick(
         format!("Nothing like it was found in {searches} searches of issues and pull requests."),
-        format!("在 issue 和 pull request 中搜索了 {searches} 次，没有发现类似内容。"),
+        format!("在议题和拉取请求中搜索了 {searches} 次，没有发现类似内容。"),
     )
 }
 
 /// What a candidate is.
 pub fn state(language: Language, is_pull: bool, is_open: bool) -> &'static str {
     match (is_pull, is_open) {
-        (false, true) => language.pick("open issue", "开放的 issue"),
-        (false, false) => language.pick("closed issue", "已关闭的 issue"),
-        (true, true) => language.pick("open pull request", "开放的 pull request"),
-        (true, false) => language.pick("closed pull request", "已关闭的 pull request"),
+        (false, true) => language.pick("open issue", "开放的议题"),
+        (false, false) => language.pick("closed issue", "已关闭的议题"),
+        (true, true) => language.pick("open pull request", "开放的拉取请求"),
+        (true, false) => language.pick("closed pull request", "已关闭的拉取请求"),
     }
 }
 
@@ -358,7 +358,7 @@ pub fn created(language: Language, issue: u64, url: &str, parts: &[u64]) -> Stri
         [] => language.pick(format!("Created #{issue}: {url}"), format!("已创建 #{issue}：{url}")),
         _ => language.pick(
             format!("Created #{issue} with its sub-issues {numbers}: {url}"),
-            format!("已创建 #{issue} 及其子 issue {numbers}：{url}"),
+            format!("已创建 #{issue} 及其子议题 {numbers}：{url}"),
         ),
     }
 }
@@ -380,6 +380,6 @@ pub fn not_created(language: Language, why: &str) -> String {
 pub fn not_linked(language: Language, number: u64) -> String {
     language.pick(
         format!("#{number} exists, but it could not be made a sub-issue."),
-        format!("#{number} 已创建，但未能设为子 issue。"),
+        format!("#{number} 已创建，但未能设为子议题。"),
     )
 }
