@@ -136,6 +136,15 @@ impl Check<'_> {
                 self.say(field, format!("it is longer than {MAX_TEXT_CHARS} characters"));
             }
         }
+        self.lists(is_bug, is_plan);
+        let severity = draft.severity.trim().to_lowercase();
+        if draft.kind == Kind::Security && !["low", "medium", "high", "critical"].contains(&severity.as_str()) {
+            self.say("severity", "it is one of low, medium, high, critical");
+        }
+    }
+
+    fn lists(&mut self, is_bug: bool, is_plan: bool) {
+        let draft = self.draft;
         let lists = [
             (
                 "reproduction",
@@ -191,10 +200,6 @@ impl Check<'_> {
                     format!("it has {} items, at most {MAX_STATEMENTS} are read", list.len()),
                 );
             }
-        }
-        let severity = draft.severity.trim().to_lowercase();
-        if draft.kind == Kind::Security && !["low", "medium", "high", "critical"].contains(&severity.as_str()) {
-            self.say("severity", "it is one of low, medium, high, critical");
         }
     }
 

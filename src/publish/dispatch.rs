@@ -9,7 +9,7 @@ use super::outcome::{pushed, pushed_branch, pushed_id};
 use super::{Publisher, plan, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::github::{Comment, GitHubError, NewIssue, NewPull, RepoClient};
+use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
@@ -380,34 +380,10 @@ impl Step<'_> {
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await
             }
-            EffectBody::CreateIssue {
-                draft,
-                part,
-                offered_at,
-                title,
-                body,
-                labels,
-            } => {
-                let wanted = create::Wanted {
-                    draft,
-                    part: *part,
-                    offered_at: *offered_at,
-                };
-                let new = NewIssue {
-                    title: title.clone(),
-                    body: body.clone(),
-                    labels: labels.clone(),
-                };
-                self.create_issue(&wanted, new).await
-            }
-            EffectBody::CreateAdvisory {
-                summary,
-                description,
-                severity,
-                ..
-            } => self.create_advisory(summary, description, severity).await,
-            EffectBody::AddSubIssue { parent, child } => self.add_sub_issue(*parent, *child).await,
-            EffectBody::TellCreated { number } => self.tell_created(*number).await,
+            EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. } => self.create().await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))

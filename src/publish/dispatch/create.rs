@@ -23,6 +23,41 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Step<'_> {
+    /// Performs the rows of this file.
+    pub(super) async fn create(&self) -> Result<Landed, JobError> {
+        match &self.effect.body {
+            EffectBody::CreateIssue {
+                draft,
+                part,
+                title,
+                body,
+                labels,
+                ..
+            } => {
+                let marker = self.publisher.marker.of_draft(draft, *part);
+                let new = NewIssue {
+                    title: title.clone(),
+                    body: format!("{body}\n\n{marker}"),
+                    labels: labels.clone(),
+                };
+                let issue = self.client.create_issue(&new).await?;
+                Ok(Landed::As(issue.number.to_string()))
+            }
+            EffectBody::CreateAdvisory {
+                summary,
+                description,
+                severity,
+                ..
+            } => self.create_advisory(summary, description, severity).await,
+            EffectBody::AddSubIssue { parent, child } => self.add_sub_issue(*parent, *child).await,
+            EffectBody::TellCreated { number } => self.tell_created(*number).await,
+            other => Ok(Landed::Not(
+                EffectState::Failed,
+                format!("{} creates nothing", other.kind()),
+            )),
+        }
+    }
+
     /// The issue with the marker of this draft, whoever's word created it.
     pub(super) async fn own_issue(&self, wanted: &Wanted<'_>) -> Result<Option<String>, JobError> {
         let marker = self.publisher.marker.of_draft(wanted.draft, wanted.part);
@@ -30,16 +65,6 @@ impl Step<'_> {
         let issues = self.client.issues_of_ours(since, MAX_ISSUES).await?;
         let ours = issues.iter().filter(|issue| issue.body.contains(&marker));
         Ok(ours.map(|issue| issue.number).min().map(|number| number.to_string()))
-    }
-
-    pub(super) async fn create_issue(&self, wanted: &Wanted<'_>, new: NewIssue) -> Result<Landed, JobError> {
-        let marker = self.publisher.marker.of_draft(wanted.draft, wanted.part);
-        let new = NewIssue {
-            body: format!("{}\n\n{marker}", new.body),
-            ..new
-        };
-        let issue = self.client.create_issue(&new).await?;
-        Ok(Landed::As(issue.number.to_string()))
     }
 
     /// An advisory cannot be found again by a marker: after an unclear call it is for people to
@@ -53,12 +78,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) async fn create_advisory(
-        &self,
-        summary: &str,
-        description: &str,
-        severity: &str,
-    ) -> Result<Landed, JobError> {
+    async fn create_advisory(&self, summary: &str, description: &str, severity: &str) -> Result<Landed, JobError> {
         let severity = match severity {
             "low" => Severity::Low,
             "high" => Severity::High,
@@ -75,7 +95,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) async fn add_sub_issue(&self, parent: i64, child: i64) -> Result<Landed, JobError> {
+    async fn add_sub_issue(&self, parent: i64, child: i64) -> Result<Landed, JobError> {
         let all = self.all().await?;
         let (Some(parent), Some(child)) = (issue_at(&all, parent), issue_at(&all, child)) else {
             return Ok(Landed::Not(
@@ -95,7 +115,7 @@ impl Step<'_> {
     }
 
     /// Answers with what became of the rows before this one.
-    pub(super) async fn tell_created(&self, number: IssueNumber) -> Result<Landed, JobError> {
+    async fn tell_created(&self, number: IssueNumber) -> Result<Landed, JobError> {
         let body = self.created_in_words(&self.all().await?);
         let marker = self.publisher.marker.marker(&self.leased.job.id, self.effect.seq);
         let comment = self
