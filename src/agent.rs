@@ -12,7 +12,7 @@ use crate::model::{Live, Message, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Mode, Toolbox};
 
 mod act;
 mod budget;
@@ -23,6 +23,7 @@ mod finish;
 mod frame;
 mod gate;
 mod history;
+mod instructed;
 mod output_cap;
 mod people;
 mod progress;
@@ -48,6 +49,9 @@ pub const CONVERSATION: &str = "conversation";
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
+    /// What the run is for.
+    #[serde(default)]
+    pub mode: Mode,
     /// The repository.
     pub repo: RepoName,
     /// Title of the issue, pull request or task.
@@ -104,6 +108,12 @@ pub struct Checkpoint {
     /// Drafts of issues that it gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafts: Vec<Draft>,
+    /// Whether people approved the plan that was proposed.
+    #[serde(default)]
+    pub is_approved: bool,
+    /// How many instructions that came while it worked the agent was given.
+    #[serde(default)]
+    pub heard: u32,
 }
 
 impl Checkpoint {
@@ -117,6 +127,8 @@ impl Checkpoint {
         spent_ms: 0,
         window: None,
         drafts: Vec::new(),
+        is_approved: false,
+        heard: 0,
     };
 
     /// Whether anything was said.
@@ -131,6 +143,7 @@ impl Checkpoint {
             logged: 0,
             unlogged: Vec::new(),
             drafts: Vec::new(),
+            heard: 0,
             ..self
         }
     }
@@ -248,6 +261,7 @@ async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result
             return Ok(progress.solution(stop));
         }
         progress.warn().await?;
+        progress.hear().await?;
         let reply = match progress.ask().await? {
             Asked::Replied(reply) => reply,
             Asked::Ended(stop) => return Ok(progress.solution(stop)),

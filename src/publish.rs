@@ -24,6 +24,7 @@ mod draft;
 mod marker;
 mod outcome;
 mod plan;
+mod review;
 mod risk;
 mod settle;
 mod status;

@@ -35,6 +35,10 @@ pub(super) struct Progress<'a> {
     pub(super) window: Option<u64>,
     /// Drafts of issues that the model gave.
     pub(super) drafts: Vec<Draft>,
+    /// Whether people approved the plan, where one comes first.
+    pub(super) is_approved: bool,
+    /// Instructions that came meanwhile and were passed on.
+    pub(super) heard: u32,
 }
 
 impl<'a> Progress<'a> {
@@ -56,6 +60,8 @@ impl<'a> Progress<'a> {
             specs,
             window: None,
             drafts: Vec::new(),
+            is_approved: false,
+            heard: task.resume.as_ref().map_or(0, |earlier| earlier.heard),
         };
         match &task.resume {
             Some(earlier) if earlier.has_begun() => progress.take_up(earlier).await?,
@@ -67,6 +73,7 @@ impl<'a> Progress<'a> {
     async fn take_up(&mut self, earlier: &Checkpoint) -> Result<(), SolveError> {
         self.window = earlier.window;
         self.drafts.clone_from(&earlier.drafts);
+        self.is_approved = earlier.is_approved;
         // Otherwise they were stored after the checkpoint was.
         if self.history.length() == earlier.logged {
             for message in &earlier.unlogged {
@@ -136,6 +143,8 @@ impl<'a> Progress<'a> {
             spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
             window: self.window,
             drafts: self.drafts.clone(),
+            is_approved: self.is_approved,
+            heard: self.heard,
         }
     }
 

@@ -23,6 +23,9 @@ const MAX_TITLE_CHARS: usize = 255;
 /// GitHub's limit for the message of a remark is 64 KB.
 const MAX_MESSAGE_BYTES: usize = 64_000;
 
+/// Bytes of the marker that says how much was cut.
+const ROOM_FOR_MARKER: usize = 100;
+
 /// GitHub takes this many remarks at a time and appends them.
 const ANNOTATIONS_PER_CALL: usize = 50;
 
@@ -123,7 +126,7 @@ impl Annotation {
             "start_line": self.start_line,
             "end_line": self.end_line.max(self.start_line),
             "annotation_level": self.level,
-            "message": text::cap(&self.message, MAX_MESSAGE_BYTES),
+            "message": fit(&self.message, MAX_MESSAGE_BYTES),
         });
         if !self.title.is_empty() {
             json["title"] = text::cap_chars(&self.title, MAX_TITLE_CHARS).into();
@@ -132,15 +135,23 @@ impl Annotation {
     }
 }
 
+/// Cut so that what is left fits together with the words that say so.
+fn fit(words: &str, max_bytes: usize) -> String {
+    if words.len() <= max_bytes {
+        return words.to_owned();
+    }
+    text::cap(words, max_bytes - ROOM_FOR_MARKER)
+}
+
 impl CheckReport {
     /// The report with one portion of its remarks.
     fn json(&self, annotations: &[Annotation]) -> Value {
         let mut output = json!({
             "title": text::cap_chars(&self.title, MAX_TITLE_CHARS),
-            "summary": text::cap(&self.summary, MAX_OUTPUT_BYTES),
+            "summary": fit(&self.summary, MAX_OUTPUT_BYTES),
         });
         if !self.text.is_empty() {
-            output["text"] = text::cap(&self.text, MAX_OUTPUT_BYTES).into();
+            output["text"] = fit(&self.text, MAX_OUTPUT_BYTES).into();
         }
         if !annotations.is_empty() {
             output["annotations"] = annotations.iter().map(Annotation::json).collect();

@@ -16,6 +16,7 @@ use crate::queue::Pulse;
 
 mod create;
 mod push;
+mod review;
 
 pub(super) use push::{Broken, rebuild};
 
@@ -34,6 +35,7 @@ fn max_tries(body: &EffectBody) -> u32 {
     match body {
         EffectBody::Push { .. }
         | EffectBody::OpenPull { .. }
+        | EffectBody::SubmitReview { .. }
         | EffectBody::Comment { .. }
         | EffectBody::CreateIssue { .. }
         | EffectBody::TellCreated { .. } => 100,
@@ -172,6 +174,7 @@ impl Step<'_> {
         let shows_work = match self.effect.body {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
+            | EffectBody::SubmitReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
@@ -251,6 +254,7 @@ impl Step<'_> {
             EffectBody::Comment { .. } if refused => return Ok(()),
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
+            | EffectBody::SubmitReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
@@ -288,6 +292,7 @@ impl Step<'_> {
                 self.own_issue(&wanted).await
             }
             EffectBody::CreateAdvisory { .. } => self.no_second_advisory(),
+            EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
             EffectBody::Push { branch, sha, .. } => {
                 let there = self.client.branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
@@ -376,6 +381,12 @@ impl Step<'_> {
                 let pull = self.client.create_pull(&new).await?;
                 Ok(Landed::As(pull.number.to_string()))
             }
+            EffectBody::SubmitReview {
+                number,
+                commit,
+                body,
+                comments,
+            } => self.submit_review(*number, commit, body, comments).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await

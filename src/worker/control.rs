@@ -78,7 +78,7 @@ impl Worker {
         self.publish_planned(in_hand, planned).await
     }
 
-    async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
+    pub(super) async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
         let job = &in_hand.leased.job;
         let number = job
             .subject

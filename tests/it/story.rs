@@ -15,4 +15,5 @@ mod restart;
 mod review;
 mod secret;
 mod stop;
+mod verbs;
 mod words;

@@ -87,7 +87,7 @@ impl State {
             shape["score"] = json!(1.0);
             shape
         })?;
-        answer.body = json!({ "total_count": total, "incomplete_results": false, "items": answer.body });
+        answer.body = json!({ "total_count": total, "incomplete_results": false, "search_type": "lexical", "items": answer.body });
         Ok(answer)
     }
 

@@ -169,11 +169,14 @@ impl State {
             "allow_forking": true,
             "is_template": false,
             "web_commit_signoff_required": false,
+            "custom_properties": {},
+            "master_branch": repo.default_branch,
         });
         for count in [
             "size",
             "forks",
             "forks_count",
+            "stargazers",
             "stargazers_count",
             "watchers",
             "watchers_count",
