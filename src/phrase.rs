@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-pub mod draft;
 pub mod command;
+pub mod draft;
 pub mod plan;
 pub mod review;
 pub mod status;

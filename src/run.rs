@@ -430,7 +430,7 @@ impl Desk<'_> {
             max_explore_turns: match work.brief.mode {
                 Mode::Change => config.max_explore_turns,
                 // To look around is what it is for.
-                Mode::Plan | Mode::Answer | Mode::Review => u32::MAX,
+                Mode::Plan | Mode::Answer | Mode::Review | Mode::Draft => u32::MAX,
             },
         }
     }

@@ -28,6 +28,7 @@ mod draft_issue;
 mod edit;
 mod edit_file;
 mod finish;
+mod finish_drafts;
 mod finish_review;
 mod glob;
 mod grep;

@@ -211,7 +211,10 @@ fn retry(words: &str) -> Result<Command, CommandProblem> {
 
 fn create(words: &str) -> Result<Command, CommandProblem> {
     let mut words = words.lines().next().unwrap_or_default().split_whitespace();
-    let expected = "may be followed by the number of a draft and nothing else";
+    let expected = (
+        "may be followed by the number of a draft and nothing else",
+        "后面只能跟一个草稿编号",
+    );
     let bad = CommandProblem::BadArgument {
         verb: "create",
         expected,

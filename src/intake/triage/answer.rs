@@ -38,8 +38,7 @@ pub(super) fn to(
         Ok(Command::Review { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
-        Ok(Command::Draft { text }) if is_open => return (JobKind::Draft, text),
-        Ok(Command::Draft { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
+        Ok(Command::Draft { text }) => return (JobKind::Draft, text),
         Ok(Command::Create { number }) => {
             let number = number.map_or_else(String::new, |number| number.to_string());
             return (JobKind::Create, number);
