@@ -44,7 +44,7 @@ pub fn similarity(one: (&str, &str), other: (&str, &str)) -> u8 {
         let shared = words.intersection(&others).count();
         let body = 2.0 * shared as f64 / (words.len() + others.len()) as f64;
         // Who reports the same in other words has the same title at most.
-        (TITLE_WEIGHT * title + (1.0 - TITLE_WEIGHT) * body).max(title * title * 0.9)
+        (TITLE_WEIGHT * title + (1.0 - TITLE_WEIGHT) * body).max(title - 0.1)
     };
     (score.clamp(0.0, 1.0) * 100.0).round() as u8
 }

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "",
     "serve",
     "worker",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 24] = [
     "jobs answer",
     "jobs cancel",
     "jobs retry",
+    "draft",
     "drafts",
     "drafts list",
     "drafts show",

@@ -141,11 +141,9 @@ async fn a_draft_becomes_an_issue_by_one_word() {
             assert!(service.pulls().is_empty());
 
             // Whoever edits the comment does not edit the draft.
-            let shown = service.our_comments(issue)[0].id;
-            service
-                .github
-                .edit_comment(REPO, shown, "Something else entirely", MONA)
-                .unwrap();
+            let shown = service.our_comments(issue).remove(0);
+            let edited = shown.body.replace("leaves out", "is perfect about");
+            service.github.edit_comment(REPO, shown.id, &edited, MONA).unwrap();
             let answer = say(service, issue, "/agent create").await;
             let [number] = created(service)[..] else {
                 panic!("{answer}")
