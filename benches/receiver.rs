@@ -118,6 +118,7 @@ async fn serve(store: &Store) -> (SocketAddr, CancellationToken) {
             bot_slug: None,
             allowed_apps: Vec::new(),
             max_attempts: 5,
+            language: forgehand::phrase::Language::English,
         },
         webhook_secrets: vec![Secret::new(SECRET)],
         clock: Clock::System,

@@ -24,6 +24,7 @@ mod frame;
 mod gate;
 mod history;
 mod instructed;
+mod leave;
 mod output_cap;
 mod people;
 mod progress;
@@ -77,7 +78,8 @@ pub struct Budget {
     pub max_turns: u32,
     /// Most tokens.
     pub max_tokens: u64,
-    /// Most US dollars; 0 is no cap by money.
+    /// Most US dollars; 0 is no cap by money. Where a ledger is asked, its other caps hold as well,
+    /// and somebody may have set another one in place of this.
     pub max_cost_usd: f64,
     /// Most time for the agent.
     pub max_time: std::time::Duration,
@@ -235,7 +237,10 @@ pub enum SolveError {
 /// When the model, the sandbox or the database cannot go on. What was done until then is in the
 /// log.
 pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
-    let meter = Meter::new(task.budget, task.resume.as_ref());
+    let mut meter = Meter::new(task.budget, task.resume.as_ref());
+    if task.recorder.has_ledger() {
+        meter.leave_money_to_the_ledger();
+    }
     let stop = task.cancel.child_token();
     let time_left = meter.time_left();
     let work = work(&task, meter, &stop);

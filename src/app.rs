@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::{Config, GitHubConfig, Origin};
 use crate::github::{App as GitHubApp, GitHub};
 use crate::intake::Rules;
+use crate::ledger::Caps;
 use crate::publish::{MarkerKey, Publisher};
 use crate::queue::Queue;
 use crate::run::Ports;
@@ -310,6 +311,7 @@ impl App {
                 command: config.github.command.clone(),
                 security_advisories: config.github.security_advisories,
                 language: config.github.language.into(),
+                caps: Caps::new(&config.budget, config.github.language.into(), &config.github.command),
                 call_timeout: config.github.call_timeout_seconds,
                 list_lag: config.github.list_lag_seconds,
                 write_interval: config.github.write_interval_seconds,

@@ -222,14 +222,28 @@ section! {
 }
 
 section! {
-    /// Limits of one run. A repository's own file can lower them.
+    /// Limits of one run, which a repository's own file can lower, and caps of money for all runs
+    /// together. Only calls whose price is known count against those.
     pub struct BudgetConfig "budget" {
         /// Most model replies.
         max_turns: u32 = "60",
         /// Most tokens, input and output together.
         max_tokens: u64 = "2000000",
-        /// Most money in US dollars, where the model's price is known.
+        /// Most money in US dollars for one job, where the model's price is known. 0: no cap.
         max_cost_usd: f64 = "5.0",
+        /// Most money in US dollars for all jobs of one issue or pull request together, unless
+        /// somebody sets another sum there with `budget $N`, which also takes the place of the cap of
+        /// a job. 0: no cap.
+        max_issue_usd: f64 = "20.0",
+        /// Most money in US dollars for all jobs in one repository on one day (UTC). 0: no cap.
+        max_repository_day_usd: f64 = "50.0",
+        /// Most money in US dollars for all jobs of one installation on one day (UTC). 0: no cap.
+        max_installation_day_usd: f64 = "100.0",
+        /// Most money in US dollars for all jobs of the service on one day (UTC). 0: no cap.
+        max_day_usd: f64 = "200.0",
+        /// The largest sum in US dollars that a comment may set with `budget $N`: whoever may write to
+        /// a repository does not pay for the model. 0: comments may set none.
+        max_comment_usd: f64 = "50.0",
         /// Most time, in minutes.
         max_minutes: u64 = "60",
     }

@@ -244,6 +244,9 @@ pub enum RunEvent {
     ModelFailed {
         /// Turn it was for, from 1.
         turn: u32,
+        /// Which model was asked.
+        #[serde(default)]
+        model: String,
         /// Why there is no reply.
         text: String,
         /// Tokens that may be charged.
@@ -279,7 +282,10 @@ pub enum RunEvent {
     Shortened {
         /// How much, in words.
         text: String,
-        /// Tokens of the call that summarised a part of it, if one was made.
+        /// Which model summarised a part of it, if one was asked.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        model: String,
+        /// Tokens of that call.
         #[serde(default)]
         usage: Option<Usage>,
         /// Its money in US dollars; `None` when the price is unknown.
@@ -345,7 +351,41 @@ pub enum RunEvent {
     },
 }
 
+/// What one call of a model is to be paid for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Charge<'a> {
+    /// Which model; empty in events of older versions.
+    pub model: &'a str,
+    /// Tokens.
+    pub usage: &'a Usage,
+    /// Money in US dollars; `None` when the price is unknown.
+    pub cost_usd: Option<f64>,
+}
+
 impl RunEvent {
+    /// What has to be paid for it, if anything.
+    pub fn charge(&self) -> Option<Charge<'_>> {
+        match self {
+            RunEvent::ModelReplied {
+                model, usage, cost_usd, ..
+            }
+            | RunEvent::ModelFailed {
+                model, usage, cost_usd, ..
+            }
+            | RunEvent::Shortened {
+                model,
+                usage: Some(usage),
+                cost_usd,
+                ..
+            } => Some(Charge {
+                model,
+                usage,
+                cost_usd: *cost_usd,
+            }),
+            _ => None,
+        }
+    }
+
     /// The kind as a word, as it is stored.
     pub fn kind(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
@@ -375,19 +415,10 @@ pub struct Totals {
 impl Totals {
     /// Adds one event.
     pub fn add(&mut self, event: &RunEvent) {
-        let (usage, cost_usd) = match event {
-            RunEvent::ModelReplied { usage, cost_usd, .. } => {
-                self.turns += 1;
-                (usage, cost_usd)
-            }
-            RunEvent::ModelFailed { usage, cost_usd, .. } => (usage, cost_usd),
-            RunEvent::Shortened {
-                usage: Some(usage),
-                cost_usd,
-                ..
-            } => (usage, cost_usd),
-            _ => return,
+        let Some(Charge { usage, cost_usd, .. }) = event.charge() else {
+            return;
         };
+        self.turns += u32::from(matches!(event, RunEvent::ModelReplied { .. }));
         self.input_tokens += usage.input_tokens;
         self.output_tokens += usage.output_tokens;
         match cost_usd {

@@ -54,6 +54,7 @@
 pub mod clock;
 pub mod ids;
 pub mod language;
+pub mod money;
 pub mod phrase;
 pub mod secret;
 pub mod text;
@@ -75,9 +76,10 @@ pub mod model;
 pub mod net;
 pub mod sandbox;
 pub mod store;
-// decisions about failures, and what a run keeps of its conversation
+// decisions about failures and money, and what a run keeps of its conversation
 pub mod conversation;
 pub mod failure;
+pub mod ledger;
 // abilities
 pub mod authority;
 pub mod memory;

@@ -177,6 +177,11 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
+    /// Cautious count of the tokens that a model reads in it.
+    pub fn tokens(&self) -> u64 {
+        pricing::count_request(self)
+    }
+
     /// A conversation of its own, without tools.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self {
@@ -382,6 +387,12 @@ pub trait Model: Send + Sync {
 
     /// Whether the model's price is known.
     fn price_known(&self) -> bool;
+
+    /// What a call with so many tokens may cost at most in US dollars, by the dearest that may
+    /// answer it. `None` when no price is known.
+    fn estimate(&self, _input_tokens: u64, _output_tokens: u32) -> Option<f64> {
+        None
+    }
 
     /// What it can do.
     fn profile(&self) -> Profile;

@@ -11,10 +11,12 @@ use crate::git::{Git, Signature};
 use crate::github::{Access, App, GitHub, RepoClient};
 use crate::ids::JobId;
 use crate::job::{Job, JobError, Outcome};
+use crate::ledger::Caps;
 use crate::phrase::Language;
+use crate::phrase::money::Used;
 use crate::queue::Pulse;
 use crate::secret::Redactor;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 mod ask;
 mod body;
@@ -65,6 +67,8 @@ pub struct Publisher {
     pub security_advisories: bool,
     /// What the program's own words are written in.
     pub language: Language,
+    /// What work may cost.
+    pub caps: Caps,
     /// C: longest time of one call.
     pub call_timeout: Duration,
     /// Least time between two writes of one installation.
@@ -98,6 +102,15 @@ impl Publisher {
             name,
             at: job.created_at,
         }
+    }
+
+    /// What the work on the job's issue or pull request may cost and did, where it has a cap.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn used(&self, job: &Job) -> std::result::Result<Option<Used>, StoreError> {
+        let mut tx = self.store.begin().await?;
+        self.caps.of_subject(&mut tx, job, self.clock.now()).await
     }
 
     /// W: how long after a call of unclear outcome nobody may make the same call again.

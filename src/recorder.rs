@@ -13,6 +13,7 @@ use crate::conversation::Entry;
 use crate::event::{Event, RunEvent};
 use crate::ids::JobId;
 use crate::job::Lease;
+use crate::ledger::{Call, Leave, Ledger};
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError};
 use crate::text;
@@ -70,6 +71,7 @@ pub struct Recorder {
     redactor: Redactor,
     listener: Option<Listener>,
     tape: Option<Tape>,
+    ledger: Option<Ledger>,
 }
 
 #[derive(Clone)]
@@ -99,6 +101,7 @@ impl Recorder {
             redactor,
             listener: None,
             tape: None,
+            ledger: None,
         }
     }
 
@@ -114,6 +117,7 @@ impl Recorder {
             redactor,
             listener: None,
             tape: None,
+            ledger: None,
         }
     }
 
@@ -127,6 +131,42 @@ impl Recorder {
     pub fn with_tape(mut self, tape: Tape) -> Self {
         self.tape = Some(tape);
         self
+    }
+
+    /// The same recorder with the ledger, which has to be asked before each call of a model.
+    pub fn with_ledger(mut self, ledger: Ledger) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Whether a ledger counts the money of the run; otherwise it has to count by itself.
+    pub fn has_ledger(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// Asks whether a call of a model may be made. What it cost is charged with its event.
+    ///
+    /// # Errors
+    /// As [`Recorder::record`].
+    pub async fn leave(&self, call: &Call) -> Result<Leave, StoreError> {
+        match &self.ledger {
+            Some(ledger) => ledger.leave(call, self.clock.now()).await,
+            None => Ok(Leave::Granted {
+                left_usd: None,
+                near: Vec::new(),
+            }),
+        }
+    }
+
+    /// Nothing came of the last call that has to be paid for.
+    ///
+    /// # Errors
+    /// As [`Recorder::record`].
+    pub async fn release(&self) -> Result<(), StoreError> {
+        match &self.ledger {
+            Some(ledger) => ledger.release().await,
+            None => Ok(()),
+        }
     }
 
     /// The redactor in force, for texts that go elsewhere.

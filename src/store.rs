@@ -32,10 +32,12 @@ macro_rules! on_db {
 }
 
 mod cancel;
+mod caps;
 mod checkpoints;
 mod claims;
 mod connect;
 mod conversation;
+mod costs;
 mod deliveries;
 mod doorbell;
 mod drafts;
@@ -44,6 +46,7 @@ mod error;
 mod events;
 mod invariants;
 mod jobs;
+mod ledger;
 mod memory;
 mod questions;
 mod recovery;
@@ -54,7 +57,10 @@ mod settle;
 mod steering;
 mod transitions;
 
+pub use caps::{NewCap, SubjectCap};
 pub use connect::{PostgresStore, SqliteStore};
+pub use costs::{CostFilter, CostRow, CostsBy};
+pub use ledger::{Account, Spent};
 pub use retry::Republished;
 pub use steering::Steered;
 

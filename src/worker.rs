@@ -17,6 +17,7 @@ use crate::event::{RunEvent, Stage};
 use crate::github::{Access, GitHub};
 use crate::ids::{JobId, RunId};
 use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
+use crate::ledger::Ledger;
 use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
@@ -165,7 +166,8 @@ impl Worker {
                 leased.lease.clone(),
                 self.ports.clock.clone(),
                 self.ports.redactor.clone(),
-            ),
+            )
+            .with_ledger(self.ledger(&leased)),
             pulse: Pulse::new(self.queue.silence_limit()),
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
@@ -190,6 +192,12 @@ impl Worker {
         }
         .instrument(span)
         .await;
+    }
+
+    /// What the calls of a job may cost and do cost, whatever kind of work it is.
+    fn ledger(&self, leased: &LeasedJob) -> Ledger {
+        let Publisher { store, caps, .. } = &self.publisher;
+        Ledger::open(store.clone(), leased.lease.clone(), &leased.job, caps.clone())
     }
 
     async fn attempt(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
@@ -217,6 +225,7 @@ impl Worker {
             JobKind::Create => Box::pin(self.create(in_hand)).await,
             JobKind::Steer => Box::pin(self.steer(in_hand)).await,
             JobKind::Retry => Box::pin(self.retry(in_hand)).await,
+            JobKind::Budget => Box::pin(self.set_budget(in_hand)).await,
             kind => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
         }
     }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::agent::{Budget, Checkpoint};
 use crate::model::{ChatReply, Failed};
+use crate::money::{Cap, Usd};
 use crate::text::duration_in_words;
 
 /// Share of a limit from which people and the model are warned.
@@ -25,6 +26,11 @@ pub(super) struct Meter {
     started: Instant,
     spent_before: Duration,
     warned: Vec<&'static str>,
+    /// What the ledger last said is left of its caps, less what was spent since. It judges again
+    /// before each call: this is for people and the model.
+    money_left: Option<f64>,
+    /// Caps of the ledger that the model was told are near.
+    near: Vec<(Cap, Usd)>,
 }
 
 impl Meter {
@@ -38,7 +44,34 @@ impl Meter {
             started: Instant::now(),
             spent_before: resume.map_or(Duration::ZERO, |earlier| Duration::from_millis(earlier.spent_ms)),
             warned: Vec::new(),
+            money_left: None,
+            near: Vec::new(),
         }
+    }
+
+    /// From now on, the ledger says when the money is used up: its caps can be lifted while the run
+    /// goes on, and others spend on them as well.
+    pub(super) fn leave_money_to_the_ledger(&mut self) {
+        self.budget.max_cost_usd = 0.0;
+    }
+
+    /// What the ledger says is left.
+    pub(super) fn set_money_left(&mut self, left_usd: Option<f64>) {
+        self.money_left = left_usd;
+    }
+
+    /// Whether the model hears for the first time that this cap is near.
+    pub(super) fn sees_first(&mut self, cap: (Cap, Usd)) -> bool {
+        let is_new = !self.near.contains(&cap);
+        if is_new {
+            self.near.push(cap);
+        }
+        is_new
+    }
+
+    /// Whether there will hardly be another reply, as far as is known.
+    pub(super) fn is_at_the_end(&self) -> bool {
+        self.turns_left() == 0 || self.exhausted().is_some() || self.money_left.is_some_and(|left| left <= 0.0)
     }
 
     /// Counts a reply.
@@ -53,7 +86,7 @@ impl Meter {
             .tokens
             .saturating_add(reply.usage.input_tokens)
             .saturating_add(reply.usage.output_tokens);
-        self.cost_usd += reply.cost_usd.unwrap_or(0.0);
+        self.spend(reply.cost_usd);
     }
 
     /// Counts what a call may have cost that gave no reply.
@@ -62,7 +95,13 @@ impl Meter {
             .tokens
             .saturating_add(failed.usage.input_tokens)
             .saturating_add(failed.usage.output_tokens);
-        self.cost_usd += failed.cost_usd.unwrap_or(0.0);
+        self.spend(failed.cost_usd);
+    }
+
+    fn spend(&mut self, cost_usd: Option<f64>) {
+        let cost_usd = cost_usd.unwrap_or(0.0);
+        self.cost_usd += cost_usd;
+        self.money_left = self.money_left.map(|left| left - cost_usd);
     }
 
     /// Time used, in all attempts.
@@ -85,7 +124,10 @@ impl Meter {
         Left {
             turns: self.turns_left(),
             tokens: self.budget.max_tokens.saturating_sub(self.tokens),
-            cost_usd: (self.budget.max_cost_usd > 0.0).then(|| (self.budget.max_cost_usd - self.cost_usd).max(0.0)),
+            cost_usd: match self.budget.max_cost_usd > 0.0 {
+                true => Some((self.budget.max_cost_usd - self.cost_usd).max(0.0)),
+                false => self.money_left.map(|left| left.max(0.0)),
+            },
             time: self.time_left(),
         }
     }

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::history::{History, Shown, slimmed};
 use super::progress::Progress;
-use super::summary;
 use super::turn::millis;
+use super::{leave, summary};
 use crate::agent::SolveError;
 use crate::conversation::{Entry, Summariser};
 use crate::event::RunEvent;
@@ -104,6 +104,7 @@ impl Progress<'_> {
                 "The conversation was made shorter for the model: about {tokens} tokens before, {now} now, {} of {shown} messages shown",
                 self.history.rest().len()
             ),
+            model: beside.as_ref().map(|reply| reply.model.clone()).unwrap_or_default(),
             usage: beside.as_ref().map(|reply| reply.usage),
             cost_usd: beside.as_ref().and_then(|reply| reply.cost_usd),
         };
@@ -158,7 +159,7 @@ impl Progress<'_> {
         Ok(reply)
     }
 
-    async fn ask_for_summary(&self, before: Option<&str>, span: &[Shown]) -> Result<Option<ChatReply>, SolveError> {
+    async fn ask_for_summary(&mut self, before: Option<&str>, span: &[Shown]) -> Result<Option<ChatReply>, SolveError> {
         let max_bytes = usize::try_from(self.room() / 2).unwrap_or(usize::MAX);
         let [rules, part] = summary::request(before, span, self.task.fence, max_bytes);
         let request = ChatRequest {
@@ -169,10 +170,21 @@ impl Progress<'_> {
             turn: self.history.replies(),
             ..ChatRequest::new([rules, part])
         };
-        match self.task.model.complete(&request, self.stop).await {
-            Ok(reply) => Ok(Some(reply)),
-            Err(ModelError::Cancelled) => Ok(None),
-            Err(error) => {
+        let job_cap = self.task.budget.max_cost_usd;
+        let refused = leave::beside(self.task, request.tokens(), request.max_output_tokens, job_cap).await?;
+        if refused.is_some() {
+            // The next turn is refused as well, and says why.
+            return Ok(None);
+        }
+        let failed = match self.task.model.attempt(&request, self.stop).await {
+            Ok(reply) => return Ok(Some(reply)),
+            Err(failed) => failed,
+        };
+        self.meter.charge_lost(&failed);
+        leave::lost(self.task, self.meter.turns + 1, &failed).await?;
+        match failed.error {
+            ModelError::Cancelled => Ok(None),
+            error => {
                 let text = format!(
                     "The model gave no summary of the conversation's oldest part ({}); a list of its calls takes its place",
                     text::cap_chars(&error.to_string(), 300)

@@ -13,7 +13,7 @@ use super::discipline::difference;
 use super::history::History;
 use super::turn::millis;
 use super::written::Written;
-use super::{gate, prompt};
+use super::{gate, leave, prompt};
 use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
@@ -73,6 +73,9 @@ pub(super) async fn send(
         let words = format!("{} tokens are left, too few for a helper: do it yourself", left.tokens);
         return Ok(Returned::Failed(words));
     }
+    if left.cost_usd.is_some_and(|left| left <= 0.0) {
+        return Ok(Returned::Failed("no money is left for a helper".to_owned()));
+    }
     let kind = match errand {
         Errand::Answer { .. } => "agent",
         Errand::Review { .. } => "review",
@@ -118,6 +121,7 @@ pub(super) async fn send(
         task: &child_task,
         is_review: kind == "review",
         parents_turn: meter.turns,
+        job_cap_usd: task.budget.max_cost_usd,
         history: History::new(&fence, &tools.specs()),
         unstored: Vec::new(),
         meter: Meter::new(budget, None),
@@ -152,6 +156,8 @@ struct Child<'a> {
     task: &'a Task<'a>,
     is_review: bool,
     parents_turn: u32,
+    /// The cap of the whole run; the child's own share is in its budget.
+    job_cap_usd: f64,
     history: History,
     /// Entries that the history has and the stored log does not have yet.
     unstored: Vec<Entry>,
@@ -178,10 +184,21 @@ impl Child<'_> {
             }
             let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
-            let reply = match self.task.model.complete(&self.request(), stop).await {
+            let request = self.request();
+            let tokens = (self.history.tokens(), request.max_output_tokens);
+            if let Some(why) = leave::beside(self.task, tokens.0, tokens.1, self.job_cap_usd).await? {
+                return Ok(Returned::Failed(format!("the helper came to no conclusion: {why}")));
+            }
+            let reply = match self.task.model.attempt(&request, stop).await {
                 Ok(reply) => reply,
-                Err(ModelError::Cancelled) => return Ok(Returned::Stopped),
-                Err(error) => return Ok(Returned::Failed(format!("the helper failed: {error}"))),
+                Err(failed) => {
+                    parent.charge_lost(&failed);
+                    leave::lost(self.task, self.parents_turn, &failed).await?;
+                    return Ok(match failed.error {
+                        ModelError::Cancelled => Returned::Stopped,
+                        error => Returned::Failed(format!("the helper failed: {error}")),
+                    });
+                }
             };
             self.take(&reply, request_sha256, asked_at).await?;
             parent.charge_beside(&reply);

@@ -10,10 +10,10 @@ use super::history::INTERRUPTED;
 use super::progress::Progress;
 use super::watch::{Next, Repeat};
 use super::written::Written;
-use super::{gate, prompt, subagent, winddown};
+use super::{gate, leave, prompt, subagent, winddown};
 use crate::agent::{Question, SolveError, Stop};
 use crate::conversation::Entry;
-use crate::event::{RunEvent, Usage};
+use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, ToolCall};
 use crate::sandbox::SandboxError;
 use crate::secret::REDACTED;
@@ -63,7 +63,9 @@ impl Progress<'_> {
                     .to_owned();
             self.task.recorder.record(RunEvent::Noted { text }).await?;
         }
-        if self.task.budget.max_cost_usd > 0.0 && !self.task.model.price_known() {
+        // Where a ledger counts, the status comment says it, and as loudly as it should.
+        let counts = self.task.budget.max_cost_usd > 0.0 && !self.task.recorder.has_ledger();
+        if counts && !self.task.model.price_known() {
             let text = format!(
                 "The price of {} is not configured, so money is not counted; tokens, replies and time are limited.",
                 self.task.model.name()
@@ -85,13 +87,7 @@ impl Progress<'_> {
     /// Warns people and the model of limits that are near.
     pub(super) async fn warn(&mut self) -> Result<(), SolveError> {
         for text in self.meter.warnings() {
-            let left = self.meter.left();
-            let words = if std::mem::replace(&mut self.discipline.is_winding_down, true) {
-                winddown::further(&text, &left)
-            } else {
-                winddown::first(&text, &left)
-            };
-            self.remark(&words);
+            self.wind_down(&text);
             self.task.recorder.record(RunEvent::BudgetWarned { text }).await?;
         }
         if self.meter.turns_left() == winddown::LAST_TURNS {
@@ -109,8 +105,12 @@ impl Progress<'_> {
         }
         let mut shortened = false;
         loop {
+            let max_output_tokens = self.max_output();
+            if let Some(stop) = self.leave(max_output_tokens).await? {
+                return Ok(Asked::Ended(stop));
+            }
             let mut request = self.request();
-            request.max_output_tokens = self.max_output();
+            request.max_output_tokens = max_output_tokens;
             let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
             let failed = match self.task.model.attempt(&request, self.stop).await {
@@ -143,20 +143,8 @@ impl Progress<'_> {
 
     /// Counts what a call may have cost that gave no reply.
     async fn lose(&mut self, failed: &Failed) -> Result<(), SolveError> {
-        if failed.usage == Usage::default() {
-            return Ok(());
-        }
         self.meter.charge_lost(failed);
-        if matches!(failed.error, ModelError::Cancelled) {
-            return Ok(());
-        }
-        let event = RunEvent::ModelFailed {
-            turn: self.meter.turns + 1,
-            text: failed.error.to_string(),
-            usage: failed.usage,
-            cost_usd: failed.cost_usd,
-        };
-        self.task.recorder.record(event).await?;
+        leave::lost(self.task, self.meter.turns + 1, failed).await?;
         self.store().await
     }
 
@@ -381,7 +369,7 @@ impl Progress<'_> {
 
     /// Ends the work, unless something is missing that the model can still do.
     async fn finish(&mut self, finish: Finish) -> Ran {
-        let is_last = self.meter.turns_left() == 0 || self.meter.exhausted().is_some();
+        let is_last = self.meter.is_at_the_end();
         match self.discipline.why_not_finished(&finish, is_last, self.stop).await {
             Some(why) => Ran {
                 ok: false,

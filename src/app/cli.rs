@@ -14,6 +14,7 @@ use crate::store::Store;
 mod show;
 mod completions;
 mod config;
+mod costs;
 mod demo;
 mod doctor;
 mod draft;
@@ -73,6 +74,8 @@ enum Command {
     Draft(Box<draft::Args>),
     /// List or show drafts of issues that runs of the service offered.
     Drafts(drafts::Args),
+    /// Show what calls of models cost: by day, job, issue, repository, installation or model.
+    Costs(costs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
@@ -134,6 +137,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Draft(args) => draft::run(&context, *args).await,
         Command::Drafts(args) => drafts::run(&context, args).await,
+        Command::Costs(args) => costs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,

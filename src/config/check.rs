@@ -1,7 +1,7 @@
 //! What no single key can say for itself: values that are impossible, or do not go together. Called
 //! once everything is read. Never stops at the first problem.
 
-use super::{Config, ModelConfig, ModelProvider};
+use super::{BudgetConfig, Config, ModelConfig, ModelProvider};
 
 impl Config {
     /// Adds what is wrong to the problems, each with its key.
@@ -83,14 +83,33 @@ impl Config {
         if self.agent.max_explore_turns == 0 {
             problems.push("agent.max_explore_turns: at least 1".to_owned());
         }
-        if self.budget.max_cost_usd < 0.0 || !self.budget.max_cost_usd.is_finite() {
-            problems.push("budget.max_cost_usd: a sum of money, 0 or more (0 = no cap by money)".to_owned());
-        }
+        self.budget.check(problems);
     }
 }
 
 /// Whoever has not answered within a year will not.
 const MAX_ANSWER_DAYS: f64 = 365.0;
+
+impl BudgetConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        for (key, sum) in [
+            ("max_cost_usd", self.max_cost_usd),
+            ("max_issue_usd", self.max_issue_usd),
+            ("max_repository_day_usd", self.max_repository_day_usd),
+            ("max_installation_day_usd", self.max_installation_day_usd),
+            ("max_day_usd", self.max_day_usd),
+            ("max_comment_usd", self.max_comment_usd),
+        ] {
+            if sum < 0.0 || !sum.is_finite() {
+                let nothing = match key {
+                    "max_comment_usd" => "comments may set no cap",
+                    _ => "no cap by money",
+                };
+                problems.push(format!("budget.{key}: a sum of money, 0 or more (0 = {nothing})"));
+            }
+        }
+    }
+}
 
 impl ModelConfig {
     fn check(&self, problems: &mut Vec<String>) {

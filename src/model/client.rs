@@ -236,6 +236,13 @@ impl Model for Client {
         self.first.price_known() && fallback.is_none_or(|fallback| fallback.endpoint.price_known())
     }
 
+    fn estimate(&self, input_tokens: u64, output_tokens: u32) -> Option<f64> {
+        let fallback = self.fallback.iter().map(|fallback| &fallback.endpoint);
+        let all = std::iter::once(&self.first).chain(fallback);
+        let estimates = all.filter_map(|endpoint| endpoint.estimate(input_tokens, output_tokens));
+        estimates.reduce(f64::max)
+    }
+
     fn profile(&self) -> Profile {
         self.current().profile()
     }

@@ -193,6 +193,16 @@ impl Endpoint {
         self.price.is_known()
     }
 
+    /// What a call with so many tokens may cost.
+    pub(super) fn estimate(&self, input_tokens: u64, output_tokens: u32) -> Option<f64> {
+        let usage = Usage {
+            input_tokens,
+            output_tokens: u64::from(output_tokens),
+            reported: false,
+        };
+        self.price.cost(&usage, 0)
+    }
+
     /// What the model can do, as far as the server was found to let it.
     pub(super) fn profile(&self) -> Profile {
         let mut profile = self.traits.profile.clone();

@@ -261,6 +261,10 @@ impl Model for Stub {
         true
     }
 
+    fn estimate(&self, _input_tokens: u64, _output_tokens: u32) -> Option<f64> {
+        Some(0.0)
+    }
+
     fn profile(&self) -> Profile {
         self.profile.clone()
     }

@@ -51,7 +51,7 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 13] = [
+    let rows: [(&str, &str, &str); 14] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
@@ -99,6 +99,11 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
             "重新运行此处最近一次工作；`retry publish` 只重新发布结果",
         ),
         ("stop", "stop the work here", "停止此处的工作"),
+        (
+            "budget $N",
+            "what all work on this issue or pull request may cost",
+            "此议题或拉取请求上全部工作的费用上限",
+        ),
         ("status", "where the work stands", "查看工作进展"),
         ("help", "this table", "显示此表"),
     ];

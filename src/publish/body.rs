@@ -9,6 +9,8 @@ use crate::event::{CheckRun, Event, Side, Totals};
 use crate::git::{Change, Import};
 use crate::ids::IssueNumber;
 use crate::job::Job;
+use crate::money::Usd;
+use crate::phrase::money::{self, Used};
 use crate::text;
 
 /// What the agent said of its change.
@@ -265,17 +267,30 @@ fn remarks(change: &Change) -> Vec<String> {
 }
 
 /// Where the change comes from and what it cost.
-pub(super) fn footer(publisher: &Publisher, job: &Job, import: &Import, events: &[Event]) -> String {
+pub(super) fn footer(
+    publisher: &Publisher,
+    job: &Job,
+    import: &Import,
+    events: &[Event],
+    used: Option<&Used>,
+) -> String {
+    let language = publisher.language;
     let totals = Totals::of(events.iter().map(|event| &event.body));
     let model = super::status::model_of(events).unwrap_or("an unnamed model");
-    let cost = if totals.price_unknown {
-        "price unknown".to_owned()
-    } else {
-        format!("${:.2}", totals.cost_usd)
+    let mut cost = money::cost(language, Usd::from_dollars(totals.cost_usd), totals.price_unknown);
+    if let Some(used) = used.filter(|used| used.sum > Usd::ZERO) {
+        let _ = write!(cost, " ({})", money::used_of(language, used));
+    }
+    let loud = match totals.price_unknown {
+        true => format!(
+            "\n> [!WARNING]\n> {}\n",
+            money::unpriced(language, &publisher.safe(model))
+        ),
+        false => String::new(),
     };
     let took = (publisher.clock.now() - job.created_at).to_std().unwrap_or_default();
     format!(
-        "\n---\n<sub>Written by {} with {model} for {} · {} turns, {} tokens in, {} out, {cost} · {} · base {} · job {}</sub>\n",
+        "{loud}\n---\n<sub>Written by {} with {model} for {} · {} turns, {} tokens in, {} out, {cost} · {} · base {} · job {}</sub>\n",
         publisher.app.name,
         job.request.actor.login,
         totals.turns,

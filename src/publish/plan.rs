@@ -263,7 +263,8 @@ async fn plan_change(
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
             effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
             let log = Log::of(publisher, &job.id).await?;
-            let footer = body::footer(publisher, job, import, log.events());
+            let used = publisher.used(job).await?;
+            let footer = body::footer(publisher, job, import, log.events(), used.as_ref());
             let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),

@@ -12,6 +12,8 @@ use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::money::Usd;
+use crate::phrase::money::{self, Used};
 use crate::phrase::{Language, status as words};
 use crate::question::Question;
 use crate::queue::Pulse;
@@ -36,6 +38,8 @@ pub struct StatusView<'a> {
     pub drafts: &'a str,
     /// The word that commands begin with.
     pub command: &'a str,
+    /// What the work on the issue or pull request may cost and does cost, where it has a cap.
+    pub used: Option<Used>,
     /// What the program's own words are written in.
     pub language: Language,
 }
@@ -63,6 +67,7 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             details: "",
             drafts: "",
             command: &publisher.command,
+            used: None,
             language: publisher.language,
         },
         &|text| publisher.safe(text),
@@ -79,6 +84,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         details: "",
         drafts: "",
         command: &publisher.command,
+        used: publisher.used(job).await?,
         language: publisher.language,
     };
     let body = render_status(&view, &|text| publisher.safe(text));
@@ -115,6 +121,7 @@ pub async fn update_status(
         details: "",
         drafts: "",
         command: &publisher.command,
+        used: publisher.used(&leased.job).await?,
         language: publisher.language,
     };
     let body = with_marker(
@@ -219,10 +226,11 @@ pub(super) async fn update_final(
     };
     let read = async {
         let log = Log::of(publisher, &leased.job.id).await?;
+        let used = publisher.used(&leased.job).await?;
         let mut tx = publisher.store.begin().await?;
-        Ok((log, tx.effects(&leased.job.id).await?))
+        Ok((log, used, tx.effects(&leased.job.id).await?))
     };
-    let (log, effects) = read.await.map_err(unclear)?;
+    let (log, used, effects) = read.await.map_err(unclear)?;
     let outcome = leased
         .job
         .outcome
@@ -235,6 +243,7 @@ pub(super) async fn update_final(
         details: end.details,
         drafts: end.drafts,
         command: &publisher.command,
+        used,
         language: publisher.language,
     };
     let body = with_marker(
@@ -269,11 +278,16 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
     if has_details && !view.details.is_empty() {
         let _ = writeln!(text, "{}", view.details);
     }
+    let totals = Totals::of(view.events.iter().map(|event| &event.body));
+    if totals.price_unknown {
+        let model = safe(model_of(view.events).unwrap_or("the model"));
+        let _ = writeln!(text, "\n> [!WARNING]\n> {}", money::unpriced(view.language, &model));
+    }
     notes(&mut text, view.events, safe);
     if view.outcome.is_some() && !view.drafts.is_empty() {
         let _ = writeln!(text, "\n{}", view.drafts);
     }
-    let _ = write!(text, "\n<sub>{}</sub>", numbers(view));
+    let _ = write!(text, "\n<sub>{}</sub>", numbers(view, &totals));
     text
 }
 
@@ -402,20 +416,18 @@ fn notes(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
     }
 }
 
-fn numbers(view: &StatusView<'_>) -> String {
-    let totals = Totals::of(view.events.iter().map(|event| &event.body));
+fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {
     let mut line = model_of(view.events).map_or_else(String::new, |model| format!("{model} · "));
     if totals.turns > 0 {
-        let cost = if totals.price_unknown {
-            "price unknown".to_owned()
-        } else {
-            format!("${:.2}", totals.cost_usd)
-        };
+        let cost = money::cost(view.language, Usd::from_dollars(totals.cost_usd), totals.price_unknown);
         let _ = write!(
             line,
             "{} turns · {} tokens in, {} out · {cost} · ",
             totals.turns, totals.input_tokens, totals.output_tokens
         );
+    }
+    if let Some(used) = view.used.filter(|used| used.sum > Usd::ZERO) {
+        let _ = write!(line, "{} · ", money::used_of(view.language, &used));
     }
     let attempts = view
         .events

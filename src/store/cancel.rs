@@ -78,7 +78,7 @@ impl Tx {
                  FROM jobs
                  WHERE repo_id = $1
                    AND subject = $2
-                   AND kind = 'fix'
+                   AND kind IN ('fix', 'plan', 'ask', 'review', 'rebase', 'draft')
                    AND state NOT IN ('done', 'dead', 'cancelled')
                  ORDER BY id"
             )

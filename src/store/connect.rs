@@ -241,6 +241,7 @@ fn migrator() -> Migrator {
             include_str!("../../migrations/0002_conversation.sql"),
         ),
         (3, "memory", include_str!("../../migrations/0003_memory.sql")),
+        (4, "ledger", include_str!("../../migrations/0004_ledger.sql")),
         (5, "drafts", include_str!("../../migrations/0005_drafts.sql")),
         (6, "steering", include_str!("../../migrations/0006_steering.sql")),
     ];

@@ -18,7 +18,8 @@ row! {
 }
 
 impl Tx {
-    /// Appends under a lease (fence and token are checked) and returns the position.
+    /// Appends under a lease (fence and token are checked) and returns the position. What is to be
+    /// paid for goes into the ledger with it: neither is ever there without the other.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`] and those of the database.
@@ -29,7 +30,11 @@ impl Tx {
         at: DateTime<Utc>,
     ) -> Result<i64, StoreError> {
         self.hold(lease).await?;
-        self.log_event(&lease.job, lease.fence, event, at).await
+        let seq = self.log_event(&lease.job, lease.fence, event, at).await?;
+        if let Some(charge) = event.charge() {
+            self.charge(&lease.job, seq, &charge, at).await?;
+        }
+        Ok(seq)
     }
 
     /// Events after a position, in order, at most `limit`.

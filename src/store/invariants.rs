@@ -28,6 +28,7 @@ impl Tx {
         found.extend(told("I9", self.done_without_trace().await?));
         found.extend(told("I11", self.open_after_the_end().await?));
         found.extend(told("I12", self.waiting_for_nothing().await?));
+        found.extend(told("I15", self.charges_beside_the_log().await?));
         Ok(found)
     }
 
@@ -227,6 +228,38 @@ impl Tx {
                          AND questions.taken_at IS NULL
                          AND questions.expired_at IS NULL
                    )
+                 LIMIT $1"
+            )
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+}
+
+impl Tx {
+    /// The ledger has a row for each reply and failed call in a job's log since its first row, and
+    /// no row without an event. Logs of versions without a ledger have none at all.
+    async fn charges_beside_the_log(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || job_id || ', event ' || CAST(seq AS TEXT) || ': not in the ledger'
+                 FROM job_events
+                 WHERE kind IN ('model_replied', 'model_failed')
+                   AND seq > (SELECT MIN(ledger.seq) FROM ledger WHERE ledger.job_id = job_events.job_id)
+                   AND NOT EXISTS (
+                       SELECT 1 FROM ledger WHERE ledger.job_id = job_events.job_id AND ledger.seq = job_events.seq
+                   )
+                 UNION ALL
+                 SELECT 'job ' || job_id || ', ledger ' || CAST(seq AS TEXT) || ': no event'
+                 FROM ledger
+                 WHERE NOT EXISTS (
+                     SELECT 1
+                     FROM job_events
+                     WHERE job_events.job_id = ledger.job_id
+                       AND job_events.seq = ledger.seq
+                       AND kind IN ('model_replied', 'model_failed', 'shortened')
+                 )
                  LIMIT $1"
             )
             .bind(MAX_FINDINGS),

@@ -1,15 +1,17 @@
-//! Commands that steer instead of working: stop, answer, status, help, and the honest answer to verbs
-//! that are not built. They have a lane of their own, so that they need not wait for the work.
-//! Never changes code.
+//! Commands that steer instead of working: stop, answer, budget, status, help, and the honest
+//! answer to verbs that are not built. They have a lane of their own, so that they need not wait
+//! for the work. Never changes code.
 
 use super::{InHand, Worker};
 use crate::effect::{EffectBody, NewEffect};
 use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
 use crate::job::{Job, JobError, Outcome};
+use crate::money::Usd;
+use crate::phrase::money;
 use crate::publish;
 use crate::question::Reply;
-use crate::store::{AnswerResult, JobFilter};
+use crate::store::{AnswerResult, JobFilter, NewCap};
 
 impl Worker {
     pub(super) async fn reply(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
@@ -76,6 +78,36 @@ impl Worker {
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         let planned = publish::plan_create(&self.publisher, in_hand.leased).await?;
         self.publish_planned(in_hand, planned).await
+    }
+
+    /// Sets what all work on the issue or pull request may cost. Work that is going on asks before
+    /// its next call, work to come at its beginning.
+    pub(super) async fn set_budget(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
+        publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        let job = &in_hand.leased.job;
+        let (caps, language) = (&self.publisher.caps, self.publisher.language);
+        let cents = job.request.instructions.parse();
+        let cents = cents.map_err(|_| JobError::Fail("the sum of the command is not a number".to_owned()))?;
+        let (most, limit) = (Usd::from_cents(cents), caps.most_by_comment());
+        if most > limit {
+            return self.answer(in_hand, money::too_much(language, most, limit)).await;
+        }
+        let now = self.ports.clock.now();
+        let cap = NewCap {
+            most,
+            by: job.request.actor.login.clone(),
+            at: now,
+            source: job.id.clone(),
+        };
+        let mut tx = self.publisher.store.begin().await?;
+        tx.check_lease(&in_hand.leased.lease).await?;
+        let before = tx.set_subject_cap(job.repo_id, &job.subject, &cap).await?;
+        let used = caps.of_subject(&mut tx, job, now).await?;
+        tx.commit().await?;
+        tracing::info!(by = %cap.by, %most, "a cap was set");
+        let before = before.or_else(|| Some(caps.subject()).filter(|operators| *operators > Usd::ZERO));
+        let words = used.map(|used| money::set(language, &used, before));
+        self.answer(in_hand, words.unwrap_or_default()).await
     }
 
     pub(super) async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {

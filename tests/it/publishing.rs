@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use forgehand::clock::Clock;
-use forgehand::config::GitHubConfig;
+use forgehand::config::{BudgetConfig, GitHubConfig};
 use forgehand::demo::double::{Fault, GitHubDouble, NewPullByPerson};
 use forgehand::effect::{EffectBody, EffectState, NewEffect, ReactionTarget};
 use forgehand::git::Git;
 use forgehand::github::GitHub;
 use forgehand::ids::{BranchName, CommentId, IssueNumber, JobId, Subject, UserId};
 use forgehand::job::{Actor, Job, JobError, JobKind, JobState, LeasedJob, NewJob, Outcome, Pins, Request, Trigger};
+use forgehand::ledger::Caps;
 use forgehand::phrase::Language;
 use forgehand::publish::{MarkerKey, Publisher, dispatch, final_outcome, settle_ended};
 use forgehand::queue::Pulse;
@@ -60,6 +61,7 @@ impl Desk {
             command: "/agent".to_owned(),
             security_advisories: false,
             language: Language::English,
+            caps: Caps::new(&BudgetConfig::default(), Language::English, "/agent"),
             call_timeout: config.call_timeout_seconds,
             write_interval: Duration::ZERO,
             list_lag: Duration::from_secs(1),

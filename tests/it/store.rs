@@ -19,6 +19,7 @@ mod drafts;
 mod effects;
 mod invariants;
 mod jobs;
+mod ledger;
 mod log;
 mod memory;
 mod opening;

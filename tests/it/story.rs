@@ -9,6 +9,7 @@ mod draft;
 mod fault;
 mod label;
 mod memory;
+mod money;
 mod outcome;
 mod repository;
 mod restart;

@@ -158,6 +158,7 @@ fn replaying(config: &Config, recorded: &Recorded, redactor: &Redactor) -> anyho
         max_tokens: record.budget.max_tokens,
         max_cost_usd: record.budget.max_cost_usd,
         max_minutes: record.budget.max_time.as_secs().div_ceil(60),
+        ..config.budget
     };
     let ports = ports::with_model(Arc::new(model), &config, &surroundings()?, &Clock::System, redactor)?;
     ports::for_replay(ports, &config, record, Arc::new(Answers::of(recorded)))

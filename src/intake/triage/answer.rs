@@ -46,6 +46,7 @@ pub(super) fn to(
         Ok(Command::Revise { remarks }) => return (JobKind::Answer, format!("no\n{remarks}")),
         Ok(Command::Retry(Retry::Everything)) => return (JobKind::Retry, String::new()),
         Ok(Command::Retry(Retry::Publish)) => return (JobKind::Retry, RETRY_PUBLISH.to_owned()),
+        Ok(Command::Budget { usd_cents }) => return (JobKind::Budget, usd_cents.to_string()),
         Ok(Command::Stop) => return (JobKind::Stop, String::new()),
         Ok(Command::Status) => return (JobKind::Reply, STATUS_REPLY.to_owned()),
         Ok(Command::Help) => return (JobKind::Reply, table(rules)),
@@ -56,7 +57,6 @@ pub(super) fn to(
             );
         }
         Ok(Command::Rebase { .. }) => "rebase",
-        Ok(Command::Budget { .. }) => "budget",
     };
     let text = words::not_built(rules.language, verb, &table(rules));
     (JobKind::Reply, text)

@@ -258,10 +258,10 @@ fn check_reply(text: &str, parts: Value, begins: &str) {
 fn other_commands_are_answered_honestly() {
     check_reply("/agent status", json!({}), STATUS_REPLY);
     check_reply("/agent help", json!({}), "| command | effect |");
-    check_reply(
-        "/agent budget $3",
-        json!({}),
-        "`budget` is not built yet, so nothing was done.",
+    let job = started("issue_comment", &commented("/agent budget $2.5", json!({})));
+    assert_eq!(
+        (job.kind, job.request.instructions.as_str(), job.priority),
+        (JobKind::Budget, "250", CONTROL_PRIORITY)
     );
     check_reply(
         "/agent review",

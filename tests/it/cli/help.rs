@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "",
     "serve",
     "worker",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 25] = [
     "drafts",
     "drafts list",
     "drafts show",
+    "costs",
     "recover",
     "doctor",
     "migrate",

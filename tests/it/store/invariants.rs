@@ -88,3 +88,20 @@ async fn a_dead_job_without_a_reason() {
 async fn a_write_without_a_trace() {
     check("UPDATE effects SET state = 'done'", "I9").await;
 }
+
+#[tokio::test]
+async fn a_call_that_is_in_the_ledger_or_in_the_log_alone() {
+    let row = |seq: u32| {
+        format!(
+            "INSERT INTO ledger VALUES ('$JOB', {seq}, '2026-01-01T00:00:00+00:00', '2026-01-01', 7, 'octo/widgets', 99,
+                'issue/1', 'm', 1, 1, NULL);"
+        )
+    };
+    let event = |seq: u32| {
+        format!(
+            "INSERT INTO job_events VALUES ('$JOB', {seq}, '2026-01-01T00:00:00+00:00', 1, 'model_replied', '{{}}');"
+        )
+    };
+    check(&row(9), "I15").await;
+    check(&format!("{}{}{}", row(9), event(9), event(10)), "I15").await;
+}
