@@ -52,7 +52,7 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 12] = [
+    let rows: [(&str, &str, &str); 14] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
@@ -83,6 +83,16 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
             "review [instructions]",
             "one review of this pull request with comments on lines; nothing is changed",
             "审查此拉取请求并逐行评论；不改动任何内容",
+        ),
+        (
+            "draft [text]",
+            "drafts of issues; nothing is created",
+            "起草议题；不会创建任何内容",
+        ),
+        (
+            "create [number]",
+            "creates the issue of a draft, exactly as it is shown",
+            "按所示内容原样创建草稿对应的议题",
         ),
         (
             "retry",

@@ -15,6 +15,7 @@ mod cancel;
 mod claims;
 mod conversation;
 mod deliveries;
+mod drafts;
 mod effects;
 mod invariants;
 mod jobs;
