@@ -7,7 +7,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BranchName, CommentId, CommitSha, EffectId, IdError, IssueNumber, JobId};
+use crate::ids::{BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, IssueNumber, JobId};
 use crate::job::word_enum;
 
 word_enum! {
@@ -164,6 +164,47 @@ pub enum EffectBody {
         /// What follows the headline when the work landed, for example the verification table.
         #[serde(default)]
         details: String,
+        /// What follows in any case: drafts of issues; safe already.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        drafts: String,
+    },
+    /// An issue that a person confirmed, or a part of one.
+    CreateIssue {
+        /// The draft.
+        draft: DraftId,
+        /// 0 for the issue itself, then its parts in order.
+        part: u32,
+        /// When the draft was offered: it was not created before.
+        offered_at: DateTime<Utc>,
+        /// Title.
+        title: String,
+        /// Body, without the marker.
+        body: String,
+        /// Labels.
+        labels: Vec<String>,
+    },
+    /// A private advisory that a person confirmed.
+    CreateAdvisory {
+        /// The draft.
+        draft: DraftId,
+        /// Its title.
+        summary: String,
+        /// Its text.
+        description: String,
+        /// GitHub's word for how bad it is.
+        severity: String,
+    },
+    /// An issue becomes a part of another; both are named by the positions of their rows.
+    AddSubIssue {
+        /// The epic.
+        parent: i64,
+        /// The part.
+        child: i64,
+    },
+    /// A comment that names what was created, rendered from the rows when its turn comes.
+    TellCreated {
+        /// Where.
+        number: IssueNumber,
     },
     /// The label goes, so that it stays a button that can be pressed again.
     RemoveLabel {
@@ -189,7 +230,19 @@ impl EffectBody {
             EffectBody::RerunCheck { .. } => "rerun_check",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
+            EffectBody::CreateIssue { .. } => "create_issue",
+            EffectBody::CreateAdvisory { .. } => "create_advisory",
+            EffectBody::AddSubIssue { .. } => "add_sub_issue",
+            EffectBody::TellCreated { .. } => "tell_created",
             EffectBody::RemoveLabel { .. } => "remove_label",
+        }
+    }
+
+    /// The draft that this row turns into something on GitHub; its parts follow from it.
+    pub fn draft(&self) -> Option<&DraftId> {
+        match self {
+            EffectBody::CreateIssue { draft, part: 0, .. } | EffectBody::CreateAdvisory { draft, .. } => Some(draft),
+            _ => None,
         }
     }
 
@@ -201,10 +254,13 @@ impl EffectBody {
             self,
             EffectBody::StatusComment { .. }
                 | EffectBody::Comment { .. }
-                | EffectBody::SubmitReview { .. }
                 | EffectBody::BeginCheck { .. }
                 | EffectBody::SettleCheck
                 | EffectBody::RerunCheck { .. }
+                | EffectBody::CreateIssue { .. }
+                | EffectBody::CreateAdvisory { .. }
+                | EffectBody::TellCreated { .. }
+                | EffectBody::SubmitReview { .. }
         )
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod check;
 pub mod command;
+pub mod draft;
 pub mod money;
 pub mod plan;
 pub mod review;

@@ -21,7 +21,9 @@ use crate::store::{Store, StoreError};
 mod ask;
 mod body;
 mod check;
+mod create;
 mod dispatch;
+mod draft;
 mod marker;
 mod outcome;
 mod plan;
@@ -35,7 +37,9 @@ mod wind_up;
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
 pub use check::{begin_check, rerun_checks};
+pub use create::plan_create;
 pub use dispatch::{acknowledge, dispatch};
+pub use draft::offer_drafts;
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use risk::risks_of;
@@ -61,6 +65,8 @@ pub struct Publisher {
     pub marker: MarkerKey,
     /// The word commands begin with, which nothing we write may begin a line with.
     pub command: String,
+    /// Whether security findings may become private advisories.
+    pub security_advisories: bool,
     /// What the program's own words are written in.
     pub language: Language,
     /// What work may cost.

@@ -13,6 +13,7 @@ use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution,
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::conversation::MAIN;
+use crate::draft::Draft;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -28,7 +29,7 @@ use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
 use crate::text;
-use crate::tool::{Finish, Mode, Toolbox, Web};
+use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod checks;
@@ -162,6 +163,8 @@ pub struct Finished {
     pub violations: Vec<String>,
     /// What the checks said.
     pub verdict: Verdict,
+    /// Drafts of issues that the agent gave.
+    pub drafts: Vec<Draft>,
 }
 
 /// Largest change: it is kept in the database until it is published, which takes 64 MiB.
@@ -335,6 +338,7 @@ impl Desk<'_> {
                     change,
                     violations,
                     verdict,
+                    drafts: solution.conversation.drafts,
                 });
             };
             repairs += 1;
@@ -405,6 +409,10 @@ impl Desk<'_> {
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
+        let tools = match record.drafts && mode.changes_code() {
+            true => tools.drafting(Drafting::Noticed),
+            false => tools,
+        };
         match self.ports.people.can_ask() && mode.changes_code() {
             true => tools.asking_people(),
             false => tools,
@@ -424,7 +432,7 @@ impl Desk<'_> {
             max_explore_turns: match work.brief.mode {
                 Mode::Change => config.max_explore_turns,
                 // To look around is what it is for.
-                Mode::Plan | Mode::Answer | Mode::Review => u32::MAX,
+                Mode::Plan | Mode::Answer | Mode::Review | Mode::Draft => u32::MAX,
             },
         }
     }

@@ -223,6 +223,7 @@ impl Worker {
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
+            JobKind::Create => Box::pin(self.create(in_hand)).await,
             JobKind::Steer => Box::pin(self.steer(in_hand)).await,
             JobKind::Retry => Box::pin(self.retry(in_hand)).await,
             JobKind::Budget => Box::pin(self.set_budget(in_hand)).await,

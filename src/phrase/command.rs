@@ -1,4 +1,5 @@
 //! Short answers to commands, where nothing but the command itself decides them.
+//! Never repeats words of a comment.
 
 use super::Language;
 
@@ -51,7 +52,7 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 12] = [
+    let rows: [(&str, &str, &str); 14] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
@@ -84,6 +85,16 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
             "审查此拉取请求并逐行评论；不改动任何内容",
         ),
         (
+            "draft [text]",
+            "drafts of issues; nothing is created",
+            "起草议题；不会创建任何内容",
+        ),
+        (
+            "create [number]",
+            "creates the issue of a draft, exactly as it is shown",
+            "按所示内容原样创建草稿对应的议题",
+        ),
+        (
             "retry",
             "runs the last work here again; `retry publish` repeats only its publishing",
             "重新运行此处最近一次工作；`retry publish` 只重新发布结果",
@@ -92,7 +103,7 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
         (
             "budget $N",
             "what all work on this issue or pull request may cost",
-            "此议题或拉取请求上全部工作的费用上限",
+            "设置此议题或拉取请求上全部工作的费用上限",
         ),
         ("status", "where the work stands", "查看工作进展"),
         ("help", "this table", "显示此表"),

@@ -15,6 +15,7 @@ use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
 mod check;
+mod create;
 mod push;
 mod review;
 
@@ -36,11 +37,15 @@ fn max_tries(body: &EffectBody) -> u32 {
         EffectBody::Push { .. }
         | EffectBody::OpenPull { .. }
         | EffectBody::SubmitReview { .. }
-        | EffectBody::Comment { .. } => 100,
+        | EffectBody::Comment { .. }
+        | EffectBody::CreateIssue { .. }
+        | EffectBody::TellCreated { .. } => 100,
         EffectBody::FinalStatus { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
         | EffectBody::SettleCheck
+        | EffectBody::CreateAdvisory { .. }
+        | EffectBody::AddSubIssue { .. }
         | EffectBody::Ask => 12,
         EffectBody::Reaction { .. } | EffectBody::BeginCheck { .. } | EffectBody::RerunCheck { .. } => 4,
     }
@@ -173,12 +178,16 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
-            | EffectBody::Comment { .. } => true,
+            | EffectBody::Comment { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
             | EffectBody::BeginCheck { .. }
             | EffectBody::SettleCheck
             | EffectBody::RerunCheck { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
@@ -256,6 +265,10 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::BeginCheck { .. }
             | EffectBody::RerunCheck { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::StatusComment { .. } => {}
         }
         match authority::authorize(&self.leased.job, self.client).await? {
@@ -268,14 +281,29 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
+            | EffectBody::AddSubIssue { .. }
             | EffectBody::RerunCheck { .. }
             | EffectBody::SettleCheck
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::BeginCheck { sha } => self.own_check(sha).await,
-            EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
-                self.own_comment(*number).await
+            EffectBody::StatusComment { number, .. }
+            | EffectBody::Comment { number, .. }
+            | EffectBody::TellCreated { number } => self.own_comment(*number).await,
+            EffectBody::CreateIssue {
+                draft,
+                part,
+                offered_at,
+                ..
+            } => {
+                let wanted = create::Wanted {
+                    draft,
+                    part: *part,
+                    offered_at: *offered_at,
+                };
+                self.own_issue(&wanted).await
             }
+            EffectBody::CreateAdvisory { .. } => self.no_second_advisory(),
             EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
             EffectBody::Push { branch, sha, .. } => {
                 let there = self.client.branch_sha(branch).await?;
@@ -375,7 +403,13 @@ impl Step<'_> {
             EffectBody::SettleCheck => self.settle_check().await,
             EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
-            EffectBody::FinalStatus { details } => self.final_status(details).await,
+            EffectBody::FinalStatus { details, drafts } => {
+                self.final_status(&status::LastWords { details, drafts }).await
+            }
+            EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. } => self.create().await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))
@@ -392,14 +426,14 @@ impl Step<'_> {
         }
     }
 
-    async fn final_status(&self, details: &str) -> Result<Landed, JobError> {
+    async fn final_status(&self, end: &status::LastWords<'_>) -> Result<Landed, JobError> {
         let Some(id) = status_comment_id(&self.all().await?) else {
             return Ok(Landed::Not(
                 EffectState::Skipped,
                 "there is no status comment".to_owned(),
             ));
         };
-        match status::update_final(self.publisher, self.leased, self.client, id, details).await {
+        match status::update_final(self.publisher, self.leased, self.client, id, end).await {
             Ok(()) => Ok(Landed::As(id.to_string())),
             Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(
                 EffectState::Skipped,
@@ -478,6 +512,10 @@ impl Step<'_> {
             problem.as_deref(),
         )
         .await?;
+        // What a draft became is known from the moment on that its row is done.
+        if let (EffectState::Done, Some(created), Some(draft)) = (state, remote_id, self.effect.body.draft()) {
+            tx.note_draft_created(&self.leased.lease, draft, created).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

@@ -27,8 +27,13 @@ pub(super) mod seq {
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
     pub const SETTLE_CHECK: i64 = 22;
+    /// The issue of a draft; its parts stand one further on each.
+    pub const CREATE: i64 = 30;
+    /// The parts of an epic, from one further on.
+    pub const SUB_ISSUE: i64 = 50;
+    pub const CREATED: i64 = 80;
     /// The first check that runs again.
-    pub const RERUN: i64 = 50;
+    pub const RERUN: i64 = 85;
     /// The first question is one further on.
     pub const ASK: i64 = 100;
     /// A job that a person starts again gets fresh positions.
@@ -88,6 +93,19 @@ pub struct Planned {
     pub outcome: Outcome,
     /// The effects.
     pub effects: Vec<NewEffect>,
+}
+
+impl Planned {
+    /// The same, and the status comment shows drafts of issues in the end; `drafts` is safe already.
+    #[must_use]
+    pub fn showing(mut self, shown: String) -> Self {
+        for effect in &mut self.effects {
+            if let EffectBody::FinalStatus { drafts, .. } = &mut effect.body {
+                drafts.clone_from(&shown);
+            }
+        }
+        self
+    }
 }
 
 /// Plans the publishing of a run's result.
@@ -365,7 +383,14 @@ fn push(
 }
 
 fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
-    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details }));
+    effects.push(row(
+        job,
+        seq::FINAL_STATUS,
+        EffectBody::FinalStatus {
+            details,
+            drafts: String::new(),
+        },
+    ));
     if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
         effects.push(row(
             job,

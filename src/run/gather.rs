@@ -60,6 +60,8 @@ pub struct Gathered {
 const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
 /// Most comments of a discussion that are read.
 const MAX_COMMENTS: usize = 200;
+/// Most labels of a repository that are told.
+const MAX_LABELS: usize = 100;
 /// Most bytes of a discussion that go into the brief.
 const MAX_DISCUSSION_BYTES: usize = 40 * 1024;
 /// Most bytes of a pull request with its difference, for a review.
@@ -114,7 +116,7 @@ pub async fn gather(
     let default = reader.resolve(&repository.default_branch).await?;
     let repo_config = repo_config(&reader, &default, recorder).await?;
     let (base, target) = target(&reader, &repository, &repo_config, &issue, pull.as_ref()).await?;
-    let brief = brief(
+    let mut brief = brief(
         job,
         &issue,
         client,
@@ -125,6 +127,9 @@ pub async fn gather(
         pull.as_ref(),
     )
     .await?;
+    if brief.mode == Mode::Draft {
+        brief.notes.extend(labels_in_words(client).await);
+    }
     // The App is installed here, so the default branch is trusted; a pull request's head is not.
     let files = reader.files(&default).await?;
     let guidance = guidance_of(ports, &mirror, &remote, &default, &files).await?;
@@ -151,7 +156,7 @@ pub async fn gather(
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     // What is closed can still be asked about.
-    if issue.state != "open" && job.kind != JobKind::Ask {
+    if issue.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
         return stopped(format!("#{} was closed", issue.number));
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
@@ -180,12 +185,27 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     Ok(())
 }
 
+/// The labels that a draft can have. Without them it is written all the same.
+async fn labels_in_words(client: &RepoClient) -> Option<String> {
+    match client.repo_labels(MAX_LABELS).await {
+        Ok(labels) => {
+            let names: Vec<String> = labels.iter().map(|label| text::cap_chars(&label.name, 60)).collect();
+            Some(format!("The labels of the repository: {}", names.join(", ")))
+        }
+        Err(error) => {
+            tracing::info!(%error, "the labels of the repository are not known to the run");
+            None
+        }
+    }
+}
+
 /// What the run of a job is for.
 fn mode_of(kind: JobKind) -> Mode {
     match kind {
         JobKind::Plan => Mode::Plan,
         JobKind::Ask => Mode::Answer,
         JobKind::Review => Mode::Review,
+        JobKind::Draft => Mode::Draft,
         _ => Mode::Change,
     }
 }
@@ -193,7 +213,7 @@ fn mode_of(kind: JobKind) -> Mode {
 fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
     let only_reads = !mode_of(job.kind).changes_code();
-    if pull.state != "open" && job.kind != JobKind::Ask {
+    if pull.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
         let word = if pull.merged { "merged" } else { "closed" };
         return refuse(format!(
             "pull request #{} is {word}; commits on its branch would go nowhere",

@@ -88,7 +88,10 @@ impl Tx {
         state: EffectState,
         remote_id: &str,
     ) -> Result<(), StoreError> {
-        let last = EffectBody::FinalStatus { details: String::new() };
+        let last = EffectBody::FinalStatus {
+            details: String::new(),
+            drafts: String::new(),
+        };
         self.note_last(job, seq, &last, state, remote_id).await
     }
 

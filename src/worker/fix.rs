@@ -12,12 +12,13 @@ use crate::agent::{Checkpoint, Solution, Stop};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
 use crate::ids::{CommitSha, RunId};
-use crate::job::{Job, JobError};
+use crate::job::{Job, JobError, JobKind, Outcome};
 use crate::memory::{Keeper, Lasting, Memory};
 use crate::publish::{self, BUNDLE};
 use crate::question::Asked;
 use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, RECORD, SOLUTION, Target};
 use crate::store::StoreError;
+use crate::tool::{Drafting, Finish};
 use crate::workspace::{RunFolder, mirror_path};
 
 /// Events read in one statement.
@@ -53,12 +54,24 @@ impl Worker {
                 Paused::Stopped => finished.stop = Stop::Cancelled,
             }
         }
-        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?;
+        let offered = self.offer(in_hand, client, &finished).await?;
+        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?.showing(offered);
         in_hand
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
             .await?;
         self.publish_planned(in_hand, planned).await
+    }
+
+    /// Stores the drafts of issues that a run gave; what the status comment says of them.
+    async fn offer(&self, in_hand: &InHand<'_>, client: &RepoClient, finished: &Finished) -> Result<String, JobError> {
+        let drafts = &finished.drafts;
+        let is_done = matches!(finished.stop, Stop::Finished(Finish::Answered { .. }));
+        let drafting = match in_hand.leased.job.kind {
+            JobKind::Draft if is_done || !drafts.is_empty() => Drafting::Asked,
+            _ => Drafting::Noticed,
+        };
+        publish::offer_drafts(&self.publisher, in_hand.leased, client, drafts, drafting).await
     }
 
     /// Everything up to a result that is stored.
@@ -125,6 +138,11 @@ impl Worker {
         target: Target,
     ) -> Result<publish::Planned, JobError> {
         let job = &in_hand.leased.job;
+        let is_answered = matches!(finished.stop, Stop::Finished(Finish::Answered { .. }));
+        if job.kind == JobKind::Draft && is_answered && !finished.drafts.is_empty() {
+            // What it says about its drafts could tell of one that is not for everybody.
+            return Ok(publish::ending(job, Outcome::Answered));
+        }
         let why_stopped = self.why_stopped(job).await?;
         let target = match target {
             Target::NewPull {

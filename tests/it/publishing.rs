@@ -59,6 +59,7 @@ impl Desk {
             state_dir: folder.path().to_owned(),
             marker: MarkerKey::from_secret(&Secret::new("marker")),
             command: "/agent".to_owned(),
+            security_advisories: false,
             language: Language::English,
             caps: Caps::new(&BudgetConfig::default(), Language::English, "/agent"),
             call_timeout: config.call_timeout_seconds,

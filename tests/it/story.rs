@@ -5,6 +5,7 @@ mod ask;
 mod authority;
 mod branch;
 mod delivery;
+mod draft;
 mod fault;
 mod label;
 mod memory;

@@ -34,12 +34,13 @@ use args::{Checks, Output};
 use report::Report;
 
 mod args;
+mod drafts;
 mod guidance;
 mod interrupt;
 mod people;
 mod report;
 
-pub(super) use args::Args;
+pub(super) use args::{Args, Drafts, ModelArgs};
 
 /// The model, the sandbox or git failed.
 const ERROR: u8 = 4;
@@ -365,6 +366,8 @@ impl Local<'_> {
             left,
             totals: Totals::of(self.recorder.kept().iter().map(|event| &event.body)),
             took: self.began.elapsed(),
+            mode: self.args.mode(),
+            language: self.ports.language,
         };
         match self.args.output() {
             Output::Json => show::json(&report.as_json())?,

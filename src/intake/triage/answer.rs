@@ -38,6 +38,11 @@ pub(super) fn to(
         Ok(Command::Review { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
+        Ok(Command::Draft { text }) => return (JobKind::Draft, text),
+        Ok(Command::Create { number }) => {
+            let number = number.map_or_else(String::new, |number| number.to_string());
+            return (JobKind::Create, number);
+        }
         Ok(Command::Revise { remarks }) => return (JobKind::Answer, format!("no\n{remarks}")),
         Ok(Command::Retry(Retry::Everything)) => return (JobKind::Retry, String::new()),
         Ok(Command::Retry(Retry::Publish)) => return (JobKind::Retry, RETRY_PUBLISH.to_owned()),
@@ -52,8 +57,6 @@ pub(super) fn to(
             );
         }
         Ok(Command::Rebase { .. }) => "rebase",
-        Ok(Command::Draft { .. }) => "draft",
-        Ok(Command::Create) => "create",
     };
     let text = words::not_built(rules.language, verb, &table(rules));
     (JobKind::Reply, text)
