@@ -251,11 +251,11 @@ async fn the_pull_request_of_a_person_is_left_alone() {
             fail(service, &sha);
             service.done().await;
             assert!(service.jobs().await.is_empty());
-            service.model.play([note("a.txt"), finish()]);
-            service.comment(pull, "/agent fix Write a.txt.");
+            service.model.play(bug_fix());
+            service.comment(pull, "/agent fix Count the last word.");
             service.done().await;
             let head = service.only_pull().head_sha;
-            assert_ne!(head, sha);
+            assert_ne!(head, sha, "{}", service.everything_said());
             fail(service, &head);
             service.done().await;
             assert_eq!(continuations(service).await, [], "only pull requests that we opened");

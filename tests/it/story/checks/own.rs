@@ -62,7 +62,7 @@ async fn a_change_that_breaks_the_tests_fails_the_check_and_starts_nothing() {
     usual()
         .tell(async |service: &mut Service| {
             let (pull, head) = opened_on(service, None).await;
-            service.model.play([break_it(), finish(), finish(), finish()]);
+            service.model.play([break_it(), finish(), finish()]);
             service.comment(pull, "/agent fix Say seven.");
             service.done().await;
             assert_eq!(
