@@ -89,6 +89,9 @@ pub enum EffectBody {
         expect: Option<CommitSha>,
         /// Parent of the new commit.
         parent: CommitSha,
+        /// Its further parents, where it is a merge.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<CommitSha>,
         /// The commit, computed beforehand; the same bytes give the same SHA.
         sha: CommitSha,
         /// The commit message.

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod branch;
+
 /// The language of what the program writes on GitHub. Models write in whatever language they are
 /// asked in; names, commands, reasons of other programs and the log stay as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]

@@ -18,7 +18,9 @@ use crate::store::Store;
 
 mod ask;
 mod body;
+mod carry;
 mod dispatch;
+mod join;
 mod marker;
 mod outcome;
 mod plan;
@@ -30,7 +32,9 @@ mod wind_up;
 
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
+pub use carry::{CARRY, Carry, FinishedMerge, put_beside};
 pub use dispatch::{acknowledge, dispatch};
+pub use join::{MergePlan, plan_merge};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use risk::risks_of;

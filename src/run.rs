@@ -33,6 +33,7 @@ use crate::workspace::RunFolder;
 mod environment;
 mod gather;
 mod guidance;
+mod join;
 mod opening;
 mod record;
 mod restore;
@@ -40,6 +41,9 @@ mod verify;
 
 pub use gather::{Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
+pub use join::{
+    BaseMerge, Bench, Carried, Earlier as EarlierMerge, Joined, begin, bundle_of, carry, conflicts_in_words, merge_base,
+};
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
 
@@ -129,6 +133,8 @@ pub struct Earlier {
     pub base_checks: Vec<CheckRun>,
     /// The record that it goes on from, or that is replayed: the agent is asked what stands there.
     pub record: Option<Record>,
+    /// The merge that this attempt finishes, which its checkout or bundle holds.
+    pub joined: Option<Joined>,
 }
 
 /// A change that passed the rules for trees.
@@ -185,6 +191,7 @@ pub async fn work(
         recorder,
         cancel,
         permission: ports.permission.for_run(),
+        joined: earlier.joined.take(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -207,6 +214,8 @@ struct Desk<'a> {
     cancel: &'a CancellationToken,
     /// The rules with what people approve in this run.
     permission: Policy,
+    /// The merge that the run finishes.
+    joined: Option<Joined>,
 }
 
 impl Desk<'_> {
@@ -222,7 +231,15 @@ impl Desk<'_> {
             .checks
             .iter()
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
-        if worked_in && known {
+        if let Some(joined) = &self.joined {
+            let prepare = async {
+                work.brief
+                    .notes
+                    .extend(verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?);
+                join::checks_before(self, &work, joined).await
+            };
+            verdict.base = stage(self.recorder, Stage::SetUp, prepare).await?;
+        } else if worked_in && known {
             verdict.base = earlier.base_checks;
             if earlier.bundle.is_some() {
                 // The files are what they were, what was prepared beside them is not.
@@ -283,12 +300,13 @@ impl Desk<'_> {
         mut verdict: Verdict,
     ) -> Result<Finished, JobError> {
         let (mut resume, mut solved) = (before.conversation, before.solution);
+        let mut record = record.clone();
         let mut repairs = 0;
         let mut shown = None;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(record, resume.take())).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(&record, resume.take())).await?,
             };
             let (change, violations) = self.import(work).await?;
             verdict.head.clear(); // what an earlier change of this run came to
@@ -326,7 +344,15 @@ impl Desk<'_> {
                 ),
             };
             self.recorder.record(RunEvent::Noted { text }).await?;
-            resume = Some(solution.conversation.with_remark(&complaint));
+            resume = Some(match solution.conversation.has_begun() {
+                true => solution.conversation.with_remark(&complaint),
+                // Nobody was asked yet: a merge that needed no agent.
+                false => {
+                    record.brief.notes.push(complaint);
+                    self.keep(RECORD, &self.recorder.cleaned(&record)?).await?;
+                    solution.conversation
+                }
+            });
             self.keep(CONVERSATION, &resume).await?;
             self.keep(SOLUTION, &None::<Solution>).await?;
         }
@@ -398,7 +424,7 @@ impl Desk<'_> {
     /// stopped run exports what it has, so the run's own stop does not stop the export.
     async fn import(&self, work: &Work) -> Result<(Option<ChangeSet>, Vec<String>), JobError> {
         let Some(bundle) = self.sandbox.export(&work.base, &CancellationToken::new()).await? else {
-            return Ok((None, Vec::new()));
+            return self.judged(work, None).await;
         };
         let folder = self.folder.clone();
         let emptied = tokio::task::spawn_blocking(move || folder.import()).await;
@@ -417,10 +443,23 @@ impl Desk<'_> {
         {
             Ok(import) => {
                 let diff = git.diff(&import, MAX_DIFF_BYTES).await?;
-                Ok((Some(ChangeSet { import, bundle, diff }), Vec::new()))
+                self.judged(work, Some(ChangeSet { import, bundle, diff })).await
             }
             Err(GitError::Policy(violations)) => Ok((None, violations)),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Desk<'_> {
+    async fn judged(
+        &self,
+        work: &Work,
+        change: Option<ChangeSet>,
+    ) -> Result<(Option<ChangeSet>, Vec<String>), JobError> {
+        match &self.joined {
+            Some(joined) => join::judge(self.ports, work, joined, change).await,
+            None => Ok((change, Vec::new())),
         }
     }
 }

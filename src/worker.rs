@@ -24,11 +24,13 @@ use crate::run::{self, Ports};
 use crate::store::{JobFilter, StoreError};
 use crate::workspace::remove_all;
 
+mod carry;
 mod control;
 mod fix;
 mod heartbeat;
 mod maintenance;
 mod poll;
+mod rebase;
 mod wait;
 
 pub use maintenance::maintain;
@@ -209,13 +211,13 @@ impl Worker {
         }
         match leased.job.kind {
             JobKind::Fix => Box::pin(self.fix(in_hand, &client)).await,
+            JobKind::Rebase => Box::pin(self.rebase(in_hand, &client)).await,
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
             kind @ (JobKind::Plan
             | JobKind::Ask
             | JobKind::Review
-            | JobKind::Rebase
             | JobKind::Draft
             | JobKind::Steer
             | JobKind::Retry
@@ -326,6 +328,7 @@ impl Worker {
                     .await
             }
             Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
+            Err(JobError::HeadMoved(why)) => self.queue.reopen(lease, &why).await,
             Err(JobError::End(outcome)) => self.end_or_bury(in_hand, outcome).await,
             Err(JobError::Fail(reason)) => {
                 tracing::warn!(reason, "job failed");
@@ -380,7 +383,7 @@ impl Worker {
                 .retry(lease, in_hand.leased.job.attempt, &why)
                 .await
                 .map(|_| ()),
-            Err(JobError::Fail(why) | JobError::NoRight(why)) => {
+            Err(JobError::Fail(why) | JobError::NoRight(why) | JobError::HeadMoved(why)) => {
                 self.queue.bury(lease, &format!("{reason}; and then: {why}")).await
             }
             Err(JobError::End(_)) => self.queue.bury(lease, &reason).await,

@@ -16,7 +16,7 @@ use crate::queue::Pulse;
 
 mod push;
 
-pub(super) use push::{Broken, rebuild};
+pub(super) use push::{Broken, rebuild, unpack};
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -315,6 +315,7 @@ impl Step<'_> {
                 branch,
                 expect,
                 parent,
+                merged,
                 sha,
                 message,
             } => {
@@ -322,6 +323,7 @@ impl Step<'_> {
                     branch,
                     expect: expect.as_ref(),
                     parent,
+                    merged,
                     sha,
                     message,
                 };
@@ -404,6 +406,11 @@ impl Step<'_> {
             JobError::NoRight(why) => {
                 self.move_to(EffectState::Pending, None, Some(&why)).await?;
                 Err(JobError::NoRight(why))
+            }
+            // The branch is somewhere else, so that the call can no longer land either.
+            JobError::HeadMoved(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::HeadMoved(why))
             }
             other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }

@@ -132,8 +132,13 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
 
 /// Rows of a job that ends without a change: the status comment settles and the label goes.
 pub fn ending(job: &Job, outcome: Outcome) -> Planned {
+    ending_with(job, outcome, String::new())
+}
+
+/// The same, with what follows the headline where the work lands.
+pub(super) fn ending_with(job: &Job, outcome: Outcome, details: String) -> Planned {
     let mut effects = Vec::new();
-    settle(job, &mut effects, String::new());
+    settle(job, &mut effects, details);
     Planned { outcome, effects }
 }
 
@@ -320,6 +325,7 @@ fn push(
         branch: branch.clone(),
         expect: expect.cloned(),
         parent: import.base.clone(),
+        merged: Vec::new(),
         sha: sha.clone(),
         message,
     }

@@ -52,8 +52,5 @@ pub async fn wind_up(
     if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
         tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
     }
-    planned.map_err(|broken| match broken {
-        Broken::Git(error) => error.into(),
-        Broken::Job(error) => error,
-    })
+    planned.map_err(Broken::into_job)
 }

@@ -43,6 +43,8 @@ pub enum Target {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
+        /// The branch that it shall go to.
+        base: BranchName,
     },
 }
 
@@ -221,6 +223,7 @@ async fn target(
             number: pull.number,
             branch: branch(&pull.head.branch)?,
             head: pull.head.sha.clone(),
+            base: branch(&pull.base.branch)?,
         };
         return Ok((pull.head.sha.clone(), target));
     }

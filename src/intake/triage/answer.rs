@@ -6,6 +6,7 @@ use super::Rules;
 use crate::ids::Subject;
 use crate::intake::command::{Command, CommandProblem, Retry};
 use crate::job::JobKind;
+use crate::phrase::branch;
 
 /// Stands in `Request::instructions` of a `reply` job whose answer the flow renders when it runs,
 /// because only the database knows it: where the work on the subject stands. Every other `reply`
@@ -22,6 +23,11 @@ pub(super) fn to(
     let verb = match command {
         Ok(Command::Fix { instructions }) if is_open => return (JobKind::Fix, instructions),
         Ok(Command::Fix { .. }) => return (JobKind::Reply, closed(noun(subject))),
+        Ok(Command::Rebase { .. }) if !matches!(subject, Subject::Pull(_)) => {
+            return (JobKind::Reply, branch::only_pulls(rules.language));
+        }
+        Ok(Command::Rebase { instructions }) if is_open => return (JobKind::Rebase, instructions),
+        Ok(Command::Rebase { .. }) => return (JobKind::Reply, closed(noun(subject))),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
         Ok(Command::Stop) => return (JobKind::Stop, String::new()),
@@ -32,7 +38,6 @@ pub(super) fn to(
         Ok(Command::Revise { .. }) => "revise",
         Ok(Command::Ask { .. }) => "ask",
         Ok(Command::Review { .. }) => "review",
-        Ok(Command::Rebase { .. }) => "rebase",
         Ok(Command::Draft { .. }) => "draft",
         Ok(Command::Create) => "create",
         Ok(Command::Retry(Retry::Everything)) => "retry",
@@ -64,6 +69,7 @@ fn table(rules: &Rules) -> String {
         "| command | effect |".to_owned(),
         "|---|---|".to_owned(),
         format!("| `{command} fix [instructions]` | on an issue: a branch and a draft pull request; on a pull request: commits to its branch |"),
+        format!("| `{command} rebase [instructions]` | on a pull request: merges the base into its branch and settles conflicts |"),
         format!("| `{command} answer TEXT` | answers what the work here asked; with several questions, number the lines |"),
         format!("| `{command} approve [remarks]` | says yes to what the work here asked |"),
         format!("| `{command} stop` | stop the work on this issue or pull request |"),

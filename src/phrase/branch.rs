@@ -1,0 +1,190 @@
+//! What is said about branches that other people use, too: pushes meanwhile, merges of the base, and
+//! forks. Reasons begin small and end without a stop: a sentence is made around them. Pure text.
+//! Never says that something was pushed.
+
+use super::Language;
+use crate::text;
+
+/// Most files named in one sentence.
+const MAX_NAMED: usize = 10;
+/// Most characters of one name.
+const MAX_NAME_CHARS: usize = 160;
+
+fn code(name: &str) -> String {
+    text::code_span(&text::cap_chars(name, MAX_NAME_CHARS))
+}
+
+fn named(language: Language, files: &[String]) -> String {
+    let shown: Vec<String> = files.iter().take(MAX_NAMED).map(|file| code(file)).collect();
+    let list = shown.join(language.pick(", ", "、"));
+    match files.len().saturating_sub(MAX_NAMED) {
+        0 => list,
+        more => language.pick(
+            format!("{list} and {more} more"),
+            format!("{list} 等另外 {more} 个文件"),
+        ),
+    }
+}
+
+/// The branch moved while the work went on.
+pub fn moved(language: Language, branch: &str) -> String {
+    let branch = code(branch);
+    language.pick(
+        format!(
+            "Somebody pushed to {branch} meanwhile; the change is carried over to the new commits and checked again."
+        ),
+        format!("期间有人向 {branch} 推送了提交；改动会移到新提交之上并重新检查。"),
+    )
+}
+
+/// The change stands on the new commits without a conflict.
+pub fn carried(language: Language, from: &str, to: &str) -> String {
+    language.pick(
+        format!("The change was made on {from} and carried over to {to} without conflicts."),
+        format!("改动原本基于 {from}，现已移到 {to} 之上，没有冲突。"),
+    )
+}
+
+/// The change conflicts with what was pushed, and the agent is asked to settle it.
+pub fn conflicts(language: Language, files: &[String]) -> String {
+    let files = named(language, files);
+    language.pick(
+        format!("What was pushed conflicts with the change in {files}; the agent is asked to settle it."),
+        format!("推送的提交与改动在 {files} 中冲突；由代理来解决。"),
+    )
+}
+
+/// The conflicts of a push meanwhile were settled.
+pub fn settled(language: Language, files: &[String]) -> String {
+    let files = named(language, files);
+    language.pick(
+        format!("Conflicts with what was pushed meanwhile were settled by the agent in {files}."),
+        format!("代理已在 {files} 中解决了与期间推送的提交的冲突。"),
+    )
+}
+
+/// Why finished work went to a branch of its own: its branch moved, and the two conflict.
+pub fn beside_conflict(language: Language, branch: &str, files: &[String]) -> String {
+    let (branch, files) = (code(branch), named(language, files));
+    language.pick(
+        format!(
+            "somebody pushed to {branch} meanwhile, and those commits conflict with this change in {files}; the finished \
+             change was put on a branch of its own and nothing was overwritten"
+        ),
+        format!("期间有人向 {branch} 推送了提交，与本改动在 {files} 中冲突；已完成的改动放在单独的分支上，没有覆盖任何内容"),
+    )
+}
+
+/// The same, where the pull request is over.
+pub fn beside_over(language: Language, why: &str) -> String {
+    language.pick(
+        format!("{why}; the finished change was put on a branch of its own"),
+        format!("{why}；已完成的改动放在单独的分支上"),
+    )
+}
+
+/// Why nothing is pushed: everything of the change is on the branch already.
+pub fn there_already(language: Language, branch: &str) -> String {
+    let branch = code(branch);
+    language.pick(
+        format!("what was pushed to {branch} meanwhile has this change already"),
+        format!("期间推送到 {branch} 的提交已包含本改动"),
+    )
+}
+
+/// A `rebase` that finds nothing to merge.
+pub fn up_to_date(language: Language, branch: &str, base: &str) -> String {
+    let (branch, base) = (code(branch), code(base));
+    language.pick(
+        format!("{branch} is up to date: it has every commit of {base}"),
+        format!("{branch} 已是最新：包含 {base} 的所有提交"),
+    )
+}
+
+/// A `rebase` of a branch without commits of its own.
+pub fn nothing_own(language: Language, branch: &str, base: &str) -> String {
+    let (branch, base) = (code(branch), code(base));
+    language.pick(
+        format!("every commit of {branch} is in {base} already, so there is nothing to bring up to date"),
+        format!("{branch} 的所有提交都已在 {base} 中，无需更新"),
+    )
+}
+
+/// A merge that only people can make.
+pub fn only_people(language: Language, base: &str, files: &[String]) -> String {
+    let (base, files) = (code(base), named(language, files));
+    language.pick(
+        format!(
+            "{base} conflicts with this branch in {files}, where an agent may not or cannot choose (binary files, links, \
+             submodules, files that a person has to change, or too many); nothing was pushed"
+        ),
+        format!("{base} 与本分支在 {files} 中冲突，代理不能或不可决定（二进制文件、链接、子模块、须由人修改的文件，或数量过多）；没有推送任何内容"),
+    )
+}
+
+/// A merge whose conflicts the agent did not settle.
+pub fn not_settled(language: Language, base: &str, files: &[String], why: &str) -> String {
+    let (base, files) = (code(base), named(language, files));
+    language.pick(
+        format!("{base} conflicts with this branch in {files}, and the conflicts were not settled: {why}; nothing was pushed"),
+        format!("{base} 与本分支在 {files} 中冲突，且未能解决：{why}；没有推送任何内容"),
+    )
+}
+
+/// The title of a merge of the base.
+pub fn merge_title(base: &str, branch: &str) -> String {
+    // Read by git and by people of every language: as git itself writes it.
+    format!("Merge branch '{base}' into {branch}")
+}
+
+/// What a `rebase` did, above its sections.
+pub fn merged(language: Language, base: &str, branch: &str, commits: usize, files: &[String]) -> String {
+    let (base, branch) = (code(base), code(branch));
+    let how = match files.is_empty() {
+        true => language.pick("No file conflicted.".to_owned(), "没有文件冲突。".to_owned()),
+        false => {
+            let files = named(language, files);
+            language.pick(
+                format!("Conflicts were settled by the agent in {files}; please look at them."),
+                format!("代理解决了 {files} 中的冲突，请检查。"),
+            )
+        }
+    };
+    let commits = match commits {
+        1 => language.pick("1 commit".to_owned(), "1 个提交".to_owned()),
+        more => language.pick(format!("{more} commits"), format!("{more} 个提交")),
+    };
+    language.pick(
+        format!("Merged {commits} of {base} into {branch} with a merge commit; no commit was rewritten. {how}"),
+        format!("已用合并提交将 {base} 的 {commits} 合并到 {branch}；没有改写任何提交。{how}"),
+    )
+}
+
+/// Answer to `rebase` on something that is no pull request.
+pub fn only_pulls(language: Language) -> String {
+    language
+        .pick(
+            "`rebase` is for pull requests: it merges the base into their branch. This is an issue, so nothing was done.",
+            "`rebase` 用于 pull request：将目标分支合并到其分支。这里是 issue，因此没有执行任何操作。",
+        )
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_are_counted() {
+        let files: Vec<String> = (0..12).map(|n| format!("f{n}")).collect();
+        let words = conflicts(Language::English, &files);
+        assert!(words.contains("f9") && !words.contains("f10"), "{words}");
+        assert!(words.contains("and 2 more"), "{words}");
+    }
+
+    #[test]
+    fn a_name_stays_in_its_code() {
+        let words = moved(Language::Chinese, "a`b @mona");
+        assert!(!words.contains("a`b"), "{words}");
+    }
+}
