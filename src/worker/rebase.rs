@@ -236,7 +236,8 @@ impl Worker {
             title: words::merge_title(ends.base.as_str(), ends.branch.as_str()),
             summary: String::new(),
             risks: String::new(),
-            not_done: String::new(),
+            // What failed before is not the merge's to mend, and nobody is asked to.
+            not_done: "Checks that failed before the merge are left alone.".to_owned(),
         };
         let solution = joined.files().is_empty().then(|| Solution {
             stop: Stop::Finished(clean),

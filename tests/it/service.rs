@@ -84,6 +84,7 @@ pub struct Service {
     pub config: Config,
     folder: tempfile::TempDir,
     running: Option<Running>,
+    address: String,
 }
 
 enum Running {
@@ -122,7 +123,13 @@ impl Service {
             config,
             folder,
             running: None,
+            address: String::new(),
         }
+    }
+
+    /// Where GitHub sends its webhooks.
+    pub fn address(&self) -> String {
+        self.address.clone()
     }
 
     /// Starts the service and lets GitHub send its webhooks there.
@@ -149,8 +156,8 @@ impl Service {
             .await
         });
         let address = told.await.expect("the service starts").expect("the receiver listens");
-        self.github
-            .hooks(&format!("http://{address}/webhook"), &self.github.webhook_secret());
+        self.address = format!("http://{address}/webhook");
+        self.github.hooks(&self.address, &self.github.webhook_secret());
         self.running = Some(Running::Here { stop, served });
     }
 

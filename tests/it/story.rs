@@ -9,6 +9,7 @@ mod fault;
 mod label;
 mod memory;
 mod outcome;
+mod rebase;
 mod repository;
 mod restart;
 mod review;
