@@ -7,7 +7,9 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BranchName, CommentId, CommitSha, EffectId, IdError, IssueNumber, JobId};
+use crate::ids::{
+    BranchName, CommentId, CommitSha, EffectId, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName,
+};
 use crate::job::word_enum;
 
 word_enum! {
@@ -56,6 +58,17 @@ pub enum ReactionTarget {
     },
 }
 
+/// Another repository than the job's own, which a push goes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushTo {
+    /// The installation there.
+    pub installation: InstallationId,
+    /// The repository, by number.
+    pub repo_id: RepoId,
+    /// The repository, by name.
+    pub repo: RepoName,
+}
+
 /// What is to be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -85,6 +98,9 @@ pub enum EffectBody {
     Push {
         /// The branch.
         branch: BranchName,
+        /// The fork that has the branch, where it is not the job's repository.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<PushTo>,
         /// What the branch must point to before: a commit, or nothing for a new branch.
         expect: Option<CommitSha>,
         /// Parent of the new commit.
@@ -186,4 +202,20 @@ pub struct Effect {
     pub remote_id: Option<String>,
     /// Why it failed or was skipped.
     pub problem: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_of_older_versions_are_read() {
+        let sha = "1".repeat(40);
+        let old = format!(
+            r#"{{"kind":"push","branch":"agent/1-x","expect":null,"parent":"{sha}","sha":"{sha}","message":"m"}}"#
+        );
+        let body: EffectBody = serde_json::from_str(&old).unwrap();
+        assert!(matches!(&body, EffectBody::Push { to: None, merged, .. } if merged.is_empty()));
+        assert_eq!(serde_json::to_string(&body).unwrap(), old);
+    }
 }

@@ -327,6 +327,17 @@ impl Git {
         let (file, mirror, into) = (absolute(file)?, absolute(mirror)?, absolute(into)?);
         pack::read(self, &file, (&mirror, remote), commit, parents, &into).await
     }
+    /// The tree of a commit with one more file, in the fresh bare repository `into`.
+    pub async fn with_file(
+        &self,
+        (mirror, remote): (&Path, &Remote),
+        commit: &CommitSha,
+        (path, content): (&str, &[u8]),
+        into: &Path,
+    ) -> Result<String, GitError> {
+        let (mirror, into) = (absolute(mirror)?, absolute(into)?);
+        pack::with_file(self, (&mirror, remote), commit, (path, content), &into).await
+    }
     /// A commit as a letter for `git am`; nothing when it has more than `max_bytes`.
     pub async fn letter(&self, repo: &Path, commit: &CommitSha, max_bytes: usize) -> Result<Option<Vec<u8>>, GitError> {
         pack::letter(self, &absolute(repo)?, commit, max_bytes).await

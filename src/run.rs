@@ -39,7 +39,7 @@ mod record;
 mod restore;
 mod verify;
 
-pub use gather::{Gathered, Target, commands_of, gather, rules_of};
+pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use join::{
     BaseMerge, Bench, Carried, Earlier as EarlierMerge, Joined, begin, bundle_of, carry, conflicts_in_words, merge_base,

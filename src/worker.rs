@@ -279,6 +279,9 @@ impl Worker {
     }
 
     async fn publish_planned(&self, in_hand: &InHand<'_>, planned: publish::Planned) -> Result<(), JobError> {
+        if let Some(bundle) = &planned.bundle {
+            in_hand.recorder.checkpoint(publish::BUNDLE, 0, bundle).await?;
+        }
         self.queue
             .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;

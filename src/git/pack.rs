@@ -63,11 +63,8 @@ pub(super) async fn read(
     for parent in parents {
         mirror::complete_objects(git, mirror_path, remote, parent).await?;
     }
-    init_bare(git, into, commit).await?;
-    let fail = |error: std::io::Error| GitError::Failed(format!("prepare {}: {error}", into.display()));
-    fs::create_dir_all(into.join("objects/info")).map_err(fail)?;
-    let lender = format!("{}\n", mirror_path.join("objects").display());
-    fs::write(into.join("objects/info/alternates"), lender).map_err(fail)?;
+    borrow(git, mirror_path, commit, into).await?;
+    let fail = |error: std::io::Error| GitError::Failed(format!("read {}: {error}", file.display()));
     let mut opened = bundle::open(file).map_err(fail)?;
     let size = opened.metadata().map_err(fail)?.len();
     let tip = bundle::read_head(&mut opened, parents).map_err(GitError::Failed)?;
@@ -102,6 +99,15 @@ pub(super) async fn read(
     }
 }
 
+/// A fresh bare repository that borrows from the mirror.
+async fn borrow(git: &Git, mirror_path: &Path, like: &CommitSha, into: &Path) -> Result<(), GitError> {
+    init_bare(git, into, like).await?;
+    let fail = |error: std::io::Error| GitError::Failed(format!("prepare {}: {error}", into.display()));
+    fs::create_dir_all(into.join("objects/info")).map_err(fail)?;
+    let lender = format!("{}\n", mirror_path.join("objects").display());
+    fs::write(into.join("objects/info/alternates"), lender).map_err(fail)
+}
+
 async fn parents_of(git: &Git, repo: &Path, commit: &CommitSha) -> Result<Vec<String>, GitError> {
     let call = git.call(&["cat-file", "commit"]).arg(commit.as_str());
     let output = call.git_dir(repo).max_stdout(1 << 20).run().await?;
@@ -111,6 +117,26 @@ async fn parents_of(git: &Git, repo: &Path, commit: &CommitSha) -> Result<Vec<St
         .filter(|line| line.starts_with("parent "))
         .map(str::to_owned)
         .collect())
+}
+
+/// The tree of a commit with one more file at its root.
+pub(super) async fn with_file(
+    git: &Git,
+    (mirror_path, remote): (&Path, &Remote),
+    commit: &CommitSha,
+    (path, content): (&str, &[u8]),
+    into: &Path,
+) -> Result<String, GitError> {
+    mirror::complete_objects(git, mirror_path, remote, commit).await?;
+    borrow(git, mirror_path, commit, into).await?;
+    let call = git.call(&["hash-object", "-w", "--no-filters", "--stdin"]);
+    let blob = call.git_dir(into).stdin(content).run().await?.line();
+    let index = into.join("index");
+    let with_index = |call: super::run::Call<'_>| call.git_dir(into).env("GIT_INDEX_FILE", &index).run();
+    with_index(git.call(&["read-tree"]).arg(commit.as_str())).await?;
+    let entry = format!("100644,{blob},{path}");
+    with_index(git.call(&["update-index", "--add", "--cacheinfo"]).arg(entry)).await?;
+    Ok(with_index(git.call(&["write-tree"])).await?.line())
 }
 
 /// A commit as a letter that `git am` takes; nothing when it has more than `max_bytes`.

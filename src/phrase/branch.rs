@@ -160,6 +160,106 @@ pub fn merged(language: Language, base: &str, branch: &str, commits: usize, file
     )
 }
 
+/// Why a fork gets no push: it is gone.
+pub fn fork_deleted(language: Language) -> String {
+    language
+        .pick(
+            "The fork that this pull request comes from was deleted, so there is no branch to push to. The change is below as a patch.",
+            "此 pull request 所来自的 fork 已被删除，没有可推送的分支。改动以补丁形式附在下方。",
+        )
+        .to_owned()
+}
+
+/// Why a fork gets no push: its author does not want it.
+pub fn fork_forbids(language: Language, fork: &str) -> String {
+    let fork = code(fork);
+    language.pick(
+        format!(
+            "The branch is in the fork {fork}, whose author does not allow edits by maintainers, so nothing was pushed. The \
+             change is below as a patch."
+        ),
+        format!("该分支位于 fork {fork}，其作者不允许维护者编辑，因此没有推送。改动以补丁形式附在下方。"),
+    )
+}
+
+/// Why a fork gets no push: this App has no right there.
+pub fn fork_without_app(language: Language, fork: &str) -> String {
+    let fork = code(fork);
+    language.pick(
+        format!(
+            "The branch is in the fork {fork}, where this App is not installed with the right to write, so nothing was \
+             pushed. The change is below as a patch."
+        ),
+        format!("该分支位于 fork {fork}，此 App 未安装在那里或没有写入权限，因此没有推送。改动以补丁形式附在下方。"),
+    )
+}
+
+/// Why work that its fork did not take is shown as a patch.
+pub fn fork_not_here(language: Language, fork: Option<&str>) -> String {
+    let fork = code(fork.unwrap_or("ghost"));
+    language.pick(
+        format!(
+            "The commits of the fork {fork} are not put on a branch of this repository, because its workflows would run \
+             them with this repository's rights. The change is below as a patch."
+        ),
+        format!("fork {fork} 的提交不会放到本仓库的分支上，否则工作流会以本仓库的权限运行它们。改动以补丁形式附在下方。"),
+    )
+}
+
+/// Why a `rebase` on a fork is not done.
+pub fn fork_merge(language: Language, why: &str) -> String {
+    let why = why
+        .trim_end_matches(" The change is below as a patch.")
+        .trim_end_matches("改动以补丁形式附在下方。")
+        .trim_end_matches(['.', '。']);
+    language.pick(
+        format!("{why}; a merge cannot be handed over as a patch, so its author has to merge the base"),
+        format!("{why}；合并无法以补丁形式交付，需由作者自行合并目标分支"),
+    )
+}
+
+/// The title of a patch.
+pub fn patch_title(language: Language) -> &'static str {
+    language.pick("The change as a patch", "改动的补丁")
+}
+
+/// How a patch is used.
+pub fn patch_how(language: Language, base: &str) -> String {
+    language.pick(
+        format!("Save the block as a file and run `git am FILE` on the branch, which is at {base} for this patch."),
+        format!("将上面的内容保存为文件，在该分支（此补丁基于 {base}）上运行 `git am 文件`。"),
+    )
+}
+
+/// A patch that lies on a branch.
+pub fn patch_on_branch(language: Language, branch: &str, path: &str, base: &str) -> String {
+    let (branch, path) = (code(branch), code(path));
+    language.pick(
+        format!(
+            "The patch does not fit into a comment. It is the file {path} on the branch {branch} of this repository, and \
+             applies with `git am` to {base}."
+        ),
+        format!("补丁无法放入评论。它是本仓库分支 {branch} 上的文件 {path}，可用 `git am` 应用到 {base}。"),
+    )
+}
+
+/// A patch that is larger than anything that is kept.
+pub fn patch_too_large(language: Language) -> String {
+    language
+        .pick("The patch is too large to be handed over.", "补丁太大，无法交付。")
+        .to_owned()
+}
+
+/// A patch that may not be shown.
+pub fn patch_has_secret(language: Language) -> String {
+    language
+        .pick(
+            "The patch is not shown: it holds something that looks like a secret.",
+            "补丁未显示：其中包含疑似密钥的内容。",
+        )
+        .to_owned()
+}
+
 /// Answer to `rebase` on something that is no pull request.
 pub fn only_pulls(language: Language) -> String {
     language

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dispatch::{Broken, rebuild, unpack};
 use super::plan::{self, Planned, row};
+use super::fork::{self, ByPatch, Offer};
 use super::{Publisher, body};
 use crate::agent::Stop;
 use crate::effect::EffectBody;
@@ -33,6 +34,9 @@ pub struct Carry {
     pub times: u32,
     /// What the agent said when it had finished.
     pub finish: Finish,
+    /// Who gets it as a patch, where its branch is not ours to push to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_patch: Option<ByPatch>,
     /// The finished merge, where the work is one: then the bundle holds this commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<FinishedMerge>,
@@ -108,6 +112,16 @@ pub async fn put_beside(
             }
             None => {
                 let import = rebuild(publisher, job, &folder, &remote, &carry.base).await?;
+                if let Some(to) = &carry.by_patch {
+                    let offer = Offer {
+                        import: &import,
+                        message: &message,
+                        to,
+                        lead: "",
+                        outcome: plan::unfinished(stop, reason, None),
+                    };
+                    return fork::offer(publisher, job, offer).await.map_err(Broken::Job);
+                }
                 let by = publisher.signature(job);
                 (
                     publisher.git.commit(&import, &carry.base, &message, &by).await?,
@@ -117,23 +131,23 @@ pub async fn put_beside(
         };
         let push = EffectBody::Push {
             branch: branch.clone(),
+            to: None,
             expect: None,
             parent: carry.base.clone(),
             merged,
             sha,
             message,
         };
-        Ok(push)
+        let outcome = plan::unfinished(stop, reason, Some(branch));
+        let mut planned = plan::ending(job, outcome);
+        planned.effects.insert(0, row(job, plan::seq::PUSH, push));
+        Ok(planned)
     };
-    let planned: Result<EffectBody, Broken> = planning.await;
+    let planned: Result<Planned, Broken> = planning.await;
     if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
         tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
     }
-    let push = planned.map_err(Broken::into_job)?;
-    let outcome = plan::unfinished(stop, reason, Some(branch));
-    let mut planned = plan::ending(job, outcome);
-    planned.effects.insert(0, row(job, plan::seq::PUSH, push));
-    Ok(planned)
+    planned.map_err(Broken::into_job)
 }
 
 /// The branch of a job's own for work that cannot go where it should.

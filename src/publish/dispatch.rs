@@ -256,8 +256,8 @@ impl Step<'_> {
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
-            EffectBody::Push { branch, sha, .. } => {
-                let there = self.client.branch_sha(branch).await?;
+            EffectBody::Push { branch, to, sha, .. } => {
+                let there = self.client_for(to.as_ref()).branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
@@ -313,6 +313,7 @@ impl Step<'_> {
             }
             EffectBody::Push {
                 branch,
+                to,
                 expect,
                 parent,
                 merged,
@@ -321,6 +322,7 @@ impl Step<'_> {
             } => {
                 let promise = push::Promise {
                     branch,
+                    to: to.as_ref(),
                     expect: expect.as_ref(),
                     parent,
                     merged,

@@ -5,7 +5,7 @@
 use super::carry::FinishedMerge;
 use super::plan::{self, Planned, row};
 use super::{Publisher, body};
-use crate::effect::EffectBody;
+use crate::effect::{EffectBody, PushTo};
 use crate::git::Import;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, Outcome};
@@ -32,6 +32,8 @@ pub struct MergePlan<'a> {
     pub import: &'a Import,
     /// That as a difference, capped.
     pub diff: &'a str,
+    /// The fork that has the branch, where it is one.
+    pub to: Option<PushTo>,
     /// What the checks said.
     pub checks: body::Checks<'a>,
 }
@@ -55,6 +57,7 @@ pub fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> P
     } = *wanted;
     let push = EffectBody::Push {
         branch: branch.clone(),
+        to: wanted.to.clone(),
         expect: Some(head.clone()),
         parent: head.clone(),
         merged: vec![merge.merged.clone()],

@@ -4,9 +4,10 @@
 
 use super::risk::risks_of;
 use super::status::Log;
+use super::fork::{self, ByPatch, Offer};
 use super::{Publisher, body, key};
 use crate::agent::Stop;
-use crate::effect::{EffectBody, NewEffect};
+use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
@@ -72,7 +73,11 @@ pub enum Goal {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
+        /// The fork that has the branch, where it is one that we may push to.
+        to: Option<PushTo>,
     },
+    /// A patch for a pull request whose branch we may not push to.
+    Patch(ByPatch),
 }
 
 /// Rows to be inserted with the move to `publishing`.
@@ -82,6 +87,8 @@ pub struct Planned {
     pub outcome: Outcome,
     /// The effects.
     pub effects: Vec<NewEffect>,
+    /// What is pushed, where it is not what the run left.
+    pub bundle: Option<Vec<u8>>,
 }
 
 /// Plans the publishing of a run's result.
@@ -125,7 +132,20 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             } else {
                 format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
             };
-            keep_work(publisher, job, import, stop, reason).await
+            match &result.target {
+                Goal::Patch(to) => {
+                    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+                    let offer = Offer {
+                        import,
+                        message: &message,
+                        to,
+                        lead: "",
+                        outcome: unfinished(stop, reason, None),
+                    };
+                    fork::offer(publisher, job, offer).await
+                }
+                _ => keep_work(publisher, job, import, stop, reason).await,
+            }
         }
     }
 }
@@ -139,7 +159,11 @@ pub fn ending(job: &Job, outcome: Outcome) -> Planned {
 pub(super) fn ending_with(job: &Job, outcome: Outcome, details: String) -> Planned {
     let mut effects = Vec::new();
     settle(job, &mut effects, details);
-    Planned { outcome, effects }
+    Planned {
+        outcome,
+        effects,
+        bundle: None,
+    }
 }
 
 fn without_change(result: &Result<'_>) -> Outcome {
@@ -217,7 +241,7 @@ async fn plan_change(
             draft,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
-            effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+            effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
             let log = Log::of(publisher, &job.id).await?;
             let footer = body::footer(publisher, job, import, log.events());
             let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
@@ -231,16 +255,28 @@ async fn plan_change(
             effects.push(row(job, seq::PULL, open));
             branch
         }
-        Goal::ExistingPull { branch, head } => {
-            effects.push(row(job, seq::PUSH, push(branch, Some(head), import, &sha, message)));
+        Goal::ExistingPull { branch, head, to } => {
+            let push = push(branch, to.as_ref(), Some(head), import, &sha, message);
+            effects.push(row(job, seq::PUSH, push));
             details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
+        }
+        Goal::Patch(to) => {
+            let offer = Offer {
+                import,
+                message: &message,
+                to,
+                lead: &body::follow_up(publisher, import, words, &result.checks),
+                outcome: Outcome::Answered,
+            };
+            return fork::offer(publisher, job, offer).await;
         }
     };
     settle(job, &mut effects, details);
     Ok(Planned {
         outcome: Outcome::Pushed { branch, sha },
         effects,
+        bundle: None,
     })
 }
 
@@ -263,11 +299,12 @@ pub(super) async fn keep_work(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
-    effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+    effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
     settle(job, &mut effects, String::new());
     Ok(Planned {
         outcome: unfinished(stop, reason, Some(branch)),
         effects,
+        bundle: None,
     })
 }
 
@@ -316,6 +353,7 @@ async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std:
 /// The stored change as a commit on a branch, computed already.
 fn push(
     branch: &BranchName,
+    to: Option<&PushTo>,
     expect: Option<&CommitSha>,
     import: &Import,
     sha: &CommitSha,
@@ -323,6 +361,7 @@ fn push(
 ) -> EffectBody {
     EffectBody::Push {
         branch: branch.clone(),
+        to: to.cloned(),
         expect: expect.cloned(),
         parent: import.base.clone(),
         merged: Vec::new(),

@@ -237,7 +237,13 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         steps(&mut text, view.events);
         agent_plan(&mut text, view.events, safe);
     }
-    if matches!(view.outcome, Some(Outcome::Pushed { .. })) && !view.details.is_empty() {
+    let landed = match (view.outcome, &view.job.outcome) {
+        (Some(Outcome::Pushed { .. } | Outcome::Answered), _) => true,
+        // As it was planned to end.
+        (Some(outcome), Some(planned)) => std::mem::discriminant(outcome) == std::mem::discriminant(planned),
+        _ => false,
+    };
+    if landed && !view.details.is_empty() {
         let _ = writeln!(text, "{}", view.details);
     }
     notes(&mut text, view.events, safe);

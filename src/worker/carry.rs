@@ -4,13 +4,14 @@
 
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
+use crate::effect::PushTo;
 use crate::event::RunEvent;
 use crate::github::{Pull, RepoClient};
-use crate::ids::CommitSha;
+use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome, Pins};
 use crate::phrase::branch;
-use crate::publish::{self, BUNDLE, CARRY, Carry, Planned};
-use crate::run::{self, Bench, CONVERSATION, Carried, Earlier, Finished, Gathered, RECORD, Target};
+use crate::publish::{self, BUNDLE, ByPatch, CARRY, Carry, Planned};
+use crate::run::{self, Bench, CONVERSATION, Carried, Earlier, Finished, Fork, Gathered, RECORD, Target};
 use crate::tool::Finish;
 use crate::workspace::{mirror_path, publish_path};
 
@@ -70,6 +71,21 @@ impl Worker {
         let text = branch::moved(self.publisher.language, branch.as_str());
         in_hand.recorder.record(RunEvent::Noted { text }).await?;
         Ok(true)
+    }
+
+    /// The fork that the result goes to, nothing where it stays in the job's repository, or who gets
+    /// a patch instead.
+    pub(super) async fn way_to(
+        &self,
+        base: &BranchName,
+        fork: Option<&Fork>,
+    ) -> Result<Result<Option<PushTo>, ByPatch>, JobError> {
+        let Some(fork) = fork else { return Ok(Ok(None)) };
+        let way = publish::way_to(&self.publisher, fork.repo.as_ref(), fork.may_modify).await?;
+        Ok(way.map(Some).map_err(|why| ByPatch {
+            base: base.clone(),
+            why,
+        }))
     }
 
     /// Stores where finished work stands. The bundle is stored before.

@@ -15,7 +15,8 @@ use crate::github::RepoClient;
 use crate::ids::{CommitSha, RunId};
 use crate::job::{Job, JobError};
 use crate::memory::{Keeper, Lasting, Memory};
-use crate::publish::{self, BUNDLE, Carry};
+use crate::phrase::branch as words;
+use crate::publish::{self, BUNDLE, ByPatch, Carry};
 use crate::question::Asked;
 use crate::run::{
     self, CONVERSATION, ChangeSet, Earlier, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
@@ -137,14 +138,24 @@ impl Worker {
             (_, Some(carry)) => carry.finish.clone(),
             (_, None) => return Ok(()),
         };
-        if matches!(target, Target::NewPull { .. }) {
+        let Target::ExistingPull { base, fork, .. } = target else {
             return Ok(());
-        }
+        };
+        // Whatever happens, a stranger's commits are not put on a branch of this repository.
+        let by_patch = match (self.way_to(base, fork.as_ref()).await?, fork) {
+            (Err(by_patch), _) => Some(by_patch),
+            (Ok(_), Some(fork)) => Some(ByPatch {
+                base: base.clone(),
+                why: words::fork_not_here(self.publisher.language, fork.repo.as_ref().map(|repo| repo.full_name.as_str())),
+            }),
+            (Ok(_), None) => None,
+        };
         let now = Carry {
             round: in_hand.leased.job.round,
             base: change.import.base.clone(),
             times: carry.map_or(0, |carry| carry.times),
             finish,
+            by_patch,
             merge: None,
         };
         self.keep_carry(in_hand, &now).await
@@ -195,7 +206,16 @@ impl Worker {
                 issue: (issue, title),
                 draft,
             },
-            Target::ExistingPull { branch, head, .. } => publish::Goal::ExistingPull { branch, head },
+            Target::ExistingPull {
+                branch,
+                head,
+                base,
+                fork,
+                ..
+            } => match self.way_to(&base, fork.as_ref()).await? {
+                Ok(to) => publish::Goal::ExistingPull { branch, head, to },
+                Err(by_patch) => publish::Goal::Patch(by_patch),
+            },
         };
         let result = publish::Result {
             stop: &finished.stop,

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::carry::{head_of, is_for_its_branch};
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
+use crate::effect::PushTo;
 use crate::event::{RunEvent, Stage};
 use crate::github::RepoClient;
 use crate::ids::{BranchName, CommitSha};
@@ -27,6 +28,8 @@ const MAX_COUNTED: usize = 10_000;
 
 /// What is merged into what.
 struct Ends {
+    /// The fork that has the branch, where it is one.
+    to: Option<PushTo>,
     branch: BranchName,
     head: CommitSha,
     base: BranchName,
@@ -82,7 +85,10 @@ impl Worker {
             carry.times += 1;
             self.keep_carry(in_hand, carry).await?;
         }
-        let ends = self.ends(&gathered, &mirror, carry.as_ref()).await?;
+        let ends = match self.ends(&gathered, &mirror, carry.as_ref()).await? {
+            Ok(ends) => ends,
+            Err(reason) => return Ok(Some(publish::ending(job, Outcome::Refused { reason }))),
+        };
         let folder = publish_path(&self.state_dir, &job.id);
         let merging = self.merge(in_hand, &gathered, &ends, carry.as_ref(), &folder);
         let (began, joined) = match Box::pin(merging).await? {
@@ -114,21 +120,39 @@ impl Worker {
         self.plan_merge(job, &finished, &ends, &merged, commits.len()).map(Some)
     }
 
-    async fn ends(&self, gathered: &Gathered, mirror: &Path, carry: Option<&Carry>) -> Result<Ends, JobError> {
-        let Target::ExistingPull { branch, head, base, .. } = &gathered.target else {
+    /// What is merged into what, or why it is not: a merge cannot be handed over as a patch.
+    async fn ends(
+        &self,
+        gathered: &Gathered,
+        mirror: &Path,
+        carry: Option<&Carry>,
+    ) -> Result<Result<Ends, String>, JobError> {
+        let Target::ExistingPull {
+            branch,
+            head,
+            base,
+            fork,
+            ..
+        } = &gathered.target
+        else {
             return Err(JobError::Fail("only pull requests have a base to merge".to_owned()));
+        };
+        let to = match self.way_to(base, fork.as_ref()).await? {
+            Ok(to) => to,
+            Err(by_patch) => return Ok(Err(words::fork_merge(self.publisher.language, &by_patch.why))),
         };
         // A merge that is finished is carried over as it is: the base may have moved on as well.
         let tip = match carry.and_then(|carry| carry.merge.as_ref()) {
             Some(merge) => merge.merged.clone(),
             None => self.ports.git.resolve(mirror, &base.full_ref()).await?,
         };
-        Ok(Ends {
+        Ok(Ok(Ends {
+            to,
             branch: branch.clone(),
             head: head.clone(),
             base: base.clone(),
             tip,
-        })
+        }))
     }
 
     /// The merge itself, without an agent. One that was finished on an earlier head is taken along.
@@ -317,6 +341,7 @@ impl Worker {
             base: ends.head.clone(),
             times: carry.map_or(0, |carry| carry.times),
             finish: finish.clone(),
+            by_patch: None,
             merge: Some(merge.clone()),
         };
         self.keep_carry(in_hand, &now).await?;
@@ -387,6 +412,7 @@ impl Worker {
             summary,
             risks,
             import: &change.import,
+            to: ends.to.clone(),
             diff: &change.diff,
             checks: checks_of(&finished.verdict),
         };

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Landed, Step, pushed_id};
-use crate::effect::EffectState;
+use crate::effect::{EffectState, PushTo};
 use crate::git::{GitError, Import, Remote, TreePolicy};
+use crate::github::{Access, RepoClient};
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError};
 use crate::phrase::branch as words;
@@ -31,6 +32,8 @@ enum Pushed {
 pub(super) struct Promise<'a> {
     /// The branch.
     pub branch: &'a BranchName,
+    /// The fork that has it, where it is not in the job's repository.
+    pub to: Option<&'a PushTo>,
     /// Where it must point before.
     pub expect: Option<&'a CommitSha>,
     /// Parent of the commit.
@@ -46,10 +49,11 @@ pub(super) struct Promise<'a> {
 impl Step<'_> {
     /// Pushes; a refused token is replaced once, since tokens can end early.
     pub(super) async fn push(&self, promise: &Promise<'_>) -> Result<Landed, JobError> {
-        let token = self.client.git_token().await?;
+        let client = self.client_for(promise.to);
+        let token = client.git_token().await?;
         let refused = match self.push_with(promise, token.clone()).await? {
             Pushed::Settled(landed) => return Ok(landed),
-            Pushed::TokenRefused(_) => self.client.git_token_after(&token).await?,
+            Pushed::TokenRefused(_) => client.git_token_after(&token).await?,
         };
         match self.push_with(promise, refused).await? {
             Pushed::Settled(landed) => Ok(landed),
@@ -58,12 +62,20 @@ impl Step<'_> {
     }
 
     async fn push_with(&self, promise: &Promise<'_>, token: Secret) -> Result<Pushed, JobError> {
+        let there = Remote {
+            url: self.client_for(promise.to).git_url(),
+            token: Some(token.clone()),
+        };
+        let token = match promise.to {
+            Some(_) => self.client.git_token().await?,
+            None => token,
+        };
         let remote = Remote {
             url: self.client.git_url(),
             token: Some(token),
         };
         let folder = publish_path(&self.publisher.state_dir, &self.leased.job.id);
-        let result = self.rebuild_and_push(promise, &folder, &remote).await;
+        let result = self.rebuild_and_push(promise, &folder, &remote, &there).await;
         if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
             tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
         }
@@ -90,7 +102,13 @@ impl Step<'_> {
 
     /// Where somebody moved the branch meanwhile, the work is carried over first. Where it moves on
     /// and on, or the pull request is over, the work goes beside it. Nothing of theirs is touched.
-    async fn rebuild_and_push(&self, promise: &Promise<'_>, folder: &Path, remote: &Remote) -> Result<Landed, Broken> {
+    async fn rebuild_and_push(
+        &self,
+        promise: &Promise<'_>,
+        folder: &Path,
+        remote: &Remote,
+        there: &Remote,
+    ) -> Result<Landed, Broken> {
         let (publisher, job) = (self.publisher, &self.leased.job);
         let over = self.over(promise.expect).await?;
         let Promise { branch, sha, .. } = *promise;
@@ -98,19 +116,24 @@ impl Step<'_> {
         let is_over = over.is_some();
         let why = match over {
             Some(over) => over,
-            None => match publisher.git.push(&repo, remote, sha, branch, promise.expect).await {
+            None => match publisher.git.push(&repo, there, sha, branch, promise.expect).await {
                 Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
                 Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
                 Err(error) => return Err(error.into()),
             },
         };
         // HTTP libraries repeat a request whose connection broke: it may have been us who moved it.
-        if self.client.branch_sha(branch).await.map_err(JobError::from)?.as_ref() == Some(sha) {
+        let client = self.client_for(promise.to);
+        if client.branch_sha(branch).await.map_err(JobError::from)?.as_ref() == Some(sha) {
             return Ok(Landed::As(pushed_id(branch, sha)));
         }
-        if !is_over && self.may_follow(branch, promise.expect).await? {
+        if !is_over && self.may_follow(promise).await? {
             let why = words::moved(publisher.language, branch.as_str());
             return Err(Broken::Job(JobError::HeadMoved(why)));
+        }
+        if promise.to.is_some() {
+            // A branch of ours here would have a stranger's commits, and our workflows run on it.
+            return Ok(Landed::Not(EffectState::Failed, why));
         }
         let beside = beside(job);
         publisher.git.push(&repo, remote, sha, &beside, None).await?;
@@ -118,13 +141,23 @@ impl Step<'_> {
     }
 
     /// Finished work follows a branch that moved, but not one that is gone and not for ever.
-    async fn may_follow(&self, branch: &BranchName, expect: Option<&CommitSha>) -> Result<bool, Broken> {
+    async fn may_follow(&self, promise: &Promise<'_>) -> Result<bool, Broken> {
         let (publisher, job) = (self.publisher, &self.leased.job);
-        if expect.is_none() || self.client.branch_sha(branch).await.map_err(JobError::from)?.is_none() {
+        let client = self.client_for(promise.to);
+        if promise.expect.is_none() || client.branch_sha(promise.branch).await.map_err(JobError::from)?.is_none() {
             return Ok(false);
         }
         let carry = Carry::of(&publisher.store, job).await.map_err(JobError::from)?;
         Ok(carry.is_some_and(|carry| carry.may_go_on()))
+    }
+
+    /// The way to the repository that has the branch.
+    pub(super) fn client_for(&self, to: Option<&PushTo>) -> RepoClient {
+        let Some(to) = to else { return self.client.clone() };
+        let pulse = self.pulse.clone();
+        let github = &self.publisher.github;
+        let client = github.repo(to.installation, to.repo_id, to.repo.clone(), Access::Write);
+        client.only_while(move || pulse.is_alive())
     }
 
     /// A repository with the promised commit: rebuilt from the stored change, or unpacked where it
