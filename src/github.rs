@@ -13,25 +13,44 @@ use crate::config::GitHubConfig;
 use crate::ids::{AppId, InstallationId, RepoId, RepoName};
 use crate::secret::{Redactor, Secret};
 
+mod advisories;
 mod auth;
+mod check_writes;
+mod checks;
 mod client;
 mod deliveries;
 mod error;
+mod files;
+mod graphql;
 mod issues;
 mod page;
 mod payload;
 mod pulls;
+mod reviews;
+mod rollup;
+mod search;
+mod threads;
 
 use auth::{AppKey, TokenCache, TokenScope};
-use client::{Api, Call, WriteTurns};
+use client::{Api, Call, Need, WriteTurns};
 
+pub use advisories::{Advisory, Severity};
+pub use check_writes::{Annotation, AnnotationLevel, CheckReport, Conclusion, NewCheckRun, Progress};
+pub use checks::{CheckOutput, CheckRun, CheckSuite, CombinedStatus, CommitStatus, SuiteRef};
 pub(crate) use client::http_client;
 pub use deliveries::LoggedDelivery;
 pub use error::GitHubError;
+pub use files::{ChangeKind, PullFile, PullFiles};
+pub use issues::NewIssue;
 pub use payload::{
-    Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, NewPull, Permission, Pull,
-    PullEnd, PullRepo, Repository, ReviewComment,
+    Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, NewPull, NodeId, Permission,
+    Pull, PullEnd, PullRepo, Repository, ReviewComment,
 };
+pub use pulls::{Openness, PullChange};
+pub use reviews::{NewReview, NewReviewComment, Review, Side};
+pub use rollup::{Check, CheckSource, CheckState, Rollup, Verdict};
+pub use search::FoundIssue;
+pub use threads::{ReviewThread, ThreadComment};
 
 /// The App's view of GitHub. Cheap to clone; tokens are cached inside.
 #[derive(Clone)]
@@ -109,6 +128,7 @@ impl GitHub {
                 installation,
                 repo: id,
                 access,
+                need: Need::Usual,
             },
             may_write: None,
         }
@@ -163,17 +183,22 @@ impl RepoClient {
         self.shared.token(self.scope).await
     }
 
-    /// Ends the cached token at GitHub (`DELETE /installation/token`), so that nothing that may
-    /// have seen it can use it any longer. The next call mints a new one.
+    /// Ends the cached tokens at GitHub (`DELETE /installation/token`), so that nothing that may
+    /// have seen one can use it any longer. The next call mints a new one.
     pub async fn revoke_token(&self) -> Result<(), GitHubError> {
-        let Some(token) = self.shared.tokens.take(self.scope).await else {
-            return Ok(());
-        };
-        let call = Call::delete(&["installation", "token"]);
-        match self.shared.api.send(&call, Some(&token)).await {
-            Err(GitHubError::Unauthorized { .. }) => Ok(()), // it had ended already
-            other => other.map(drop),
+        let mut outcome = Ok(());
+        for need in Need::ALL {
+            let scope = TokenScope { need, ..self.scope };
+            let Some(token) = self.shared.tokens.take(scope).await else {
+                continue;
+            };
+            let call = Call::delete(&["installation", "token"]);
+            match self.shared.api.send(&call, Some(&token)).await {
+                Ok(_) | Err(GitHubError::Unauthorized { .. }) => {} // it had ended already
+                Err(error) => outcome = Err(error),                 // the others are ended all the same
+            }
         }
+        outcome
     }
 
     /// Address of the repository for git, `https://HOST/owner/name.git`.

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -14,7 +15,7 @@ use serde_json::json;
 use crate::ids::{AppId, InstallationId, RepoId};
 use crate::secret::Secret;
 
-use super::client::{Answer, Call};
+use super::client::{Answer, Call, Need};
 use super::error::GitHubError;
 use super::{Access, RepoClient, Shared};
 
@@ -26,6 +27,16 @@ const JWT_LIFE: TimeDelta = TimeDelta::minutes(9);
 
 /// A token is renewed this long before its end, so that what starts with it can finish with it.
 const RENEW_BEFORE_END: TimeDelta = TimeDelta::minutes(10);
+
+/// GitHub's words for a missing permission. It says the same now and then while a fresh token or
+/// a fresh ref has not reached all of its machines, and such a call did nothing.
+const NOT_ACCESSIBLE: &str = "Resource not accessible by integration";
+
+/// A call that meets those words is sent this often.
+const FORBIDDEN_TRIES: u32 = 3;
+
+/// Wait before its second try; doubled before the third.
+const FORBIDDEN_BACKOFF: Duration = Duration::from_millis(250);
 
 /// More cached tokens than this means that ended ones have piled up.
 const MAX_CACHED_TOKENS: usize = 1_000;
@@ -54,6 +65,11 @@ impl AppKey {
         Ok(key)
     }
 
+    /// Whose key it is.
+    pub(super) fn app(&self) -> AppId {
+        self.app
+    }
+
     fn statement(&self, now: DateTime<Utc>) -> Result<Secret, jsonwebtoken::errors::Error> {
         let claims = Claims {
             iat: (now - JWT_BACKDATED).timestamp(),
@@ -70,18 +86,23 @@ pub(super) struct TokenScope {
     pub(super) installation: InstallationId,
     pub(super) repo: RepoId,
     pub(super) access: Access,
+    pub(super) need: Need,
 }
 
 impl TokenScope {
     /// The narrowest request that serves: one repository, no permission that is not used.
     fn request(self) -> Call {
-        let permissions = match self.access {
-            Access::Read => {
-                json!({"metadata": "read", "contents": "read", "issues": "read", "pull_requests": "read"})
+        let level = match self.access {
+            Access::Read => "read",
+            Access::Write => "write",
+        };
+        let permissions = match self.need {
+            Need::Usual => {
+                json!({"metadata": "read", "contents": level, "issues": level, "pull_requests": level})
             }
-            Access::Write => {
-                json!({"metadata": "read", "contents": "write", "issues": "write", "pull_requests": "write"})
-            }
+            Need::Checks => json!({"metadata": "read", "checks": level}),
+            Need::Statuses => json!({"metadata": "read", "statuses": "read"}),
+            Need::Advisories => json!({"metadata": "read", "repository_advisories": level}),
         };
         let installation = self.installation.to_string();
         Call::post(
@@ -164,7 +185,14 @@ impl Shared {
         }
         *cached = None;
         let call = scope.request();
-        let minted: Minted = self.as_app(&call).await?.json(&call)?;
+        let minted = match self.as_app(&call).await {
+            // An App is asked for an optional permission only here, and may lack it.
+            Err(GitHubError::Rejected { what, detail }) if scope.need != Need::Usual => {
+                return Err(GitHubError::Forbidden { what, detail });
+            }
+            answer => answer?,
+        };
+        let minted: Minted = minted.json(&call)?;
         self.redactor.add_passing(&minted.token);
         *cached = Some(Token {
             value: minted.token.clone(),
@@ -183,11 +211,31 @@ impl RepoClient {
 
     /// The same, to the address of a further page when there is one.
     pub(super) async fn send_page(&self, call: &Call, page: Option<&url::Url>) -> Result<Answer, GitHubError> {
-        let token = self.shared.token(self.scope).await?;
+        let mut tries = 1;
+        loop {
+            let outcome = self.send_authorized(call, page).await;
+            let Err(GitHubError::Forbidden { detail, .. }) = &outcome else {
+                return outcome;
+            };
+            if tries == FORBIDDEN_TRIES || !detail.contains(NOT_ACCESSIBLE) {
+                return outcome;
+            }
+            tracing::debug!(call = call.what(), tries, "GitHub says that we may not, trying again");
+            tokio::time::sleep(FORBIDDEN_BACKOFF * tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn send_authorized(&self, call: &Call, page: Option<&url::Url>) -> Result<Answer, GitHubError> {
+        let scope = TokenScope {
+            need: call.need,
+            ..self.scope
+        };
+        let token = self.shared.token(scope).await?;
         match self.send_with(call, page, &token).await {
             Err(GitHubError::Unauthorized { .. }) => {
-                self.shared.tokens.forget(self.scope, &token).await;
-                let token = self.shared.token(self.scope).await?;
+                self.shared.tokens.forget(scope, &token).await;
+                let token = self.shared.token(scope).await?;
                 self.send_with(call, page, &token).await
             }
             other => other,
@@ -196,7 +244,7 @@ impl RepoClient {
 
     async fn send_with(&self, call: &Call, page: Option<&url::Url>, token: &Secret) -> Result<Answer, GitHubError> {
         let api = &self.shared.api;
-        if call.method == reqwest::Method::GET {
+        if call.reads() {
             return match page {
                 Some(page) => api.send_to(call, page.clone(), Some(token)).await,
                 None => api.send(call, Some(token)).await,

@@ -51,10 +51,37 @@ pub(crate) fn http_client(timeout: Duration) -> reqwest::Result<reqwest::Client>
         .build()
 }
 
+/// Which permissions a call needs. What stands beside the usual ones is optional for an App, and
+/// asking for one that was not granted is refused as a whole, so each has tokens of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Need {
+    /// Contents, issues, pull requests.
+    Usual,
+    /// Check runs and suites.
+    Checks,
+    /// Commit statuses, always read only.
+    Statuses,
+    /// Security advisories of the repository.
+    Advisories,
+}
+
+impl Need {
+    pub(super) const ALL: [Need; 4] = [Need::Usual, Need::Checks, Need::Statuses, Need::Advisories];
+}
+
+/// Which of a host's two programs answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Rest,
+    GraphQl,
+}
+
 /// One call: method, path segments (encoded when sent), query, body.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) method: Method,
+    pub(super) need: Need,
+    side: Side,
     path: Vec<String>,
     pub(super) query: Vec<(&'static str, String)>,
     body: Option<Value>,
@@ -67,6 +94,8 @@ impl Call {
         Self {
             repeatable: method == Method::GET,
             method,
+            need: Need::Usual,
+            side: Side::Rest,
             path: path.iter().map(|&segment| segment.to_owned()).collect(),
             query: Vec::new(),
             body,
@@ -89,15 +118,37 @@ impl Call {
         Self::new(Method::DELETE, path, None)
     }
 
-    /// For a POST that makes nothing lasting, such as a token.
+    /// An operation of the GraphQL API; its name stands in errors.
+    pub(super) fn graphql(operation: &str, body: Value) -> Self {
+        Self {
+            side: Side::GraphQl,
+            ..Self::new(Method::POST, &[operation], Some(body))
+        }
+    }
+
+    /// For a POST that makes nothing lasting, such as a token or a query of GraphQL.
     pub(super) fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 
+    /// With another permission than the usual ones.
+    pub(super) fn needs(mut self, need: Need) -> Self {
+        self.need = need;
+        self
+    }
+
+    /// Whether it only reads: reads may be repeated and wait for no turn.
+    pub(super) fn reads(&self) -> bool {
+        self.repeatable
+    }
+
     /// Method and path, for errors.
     pub(super) fn what(&self) -> String {
-        format!("{} /{}", self.method, self.path.join("/"))
+        match self.side {
+            Side::Rest => format!("{} /{}", self.method, self.path.join("/")),
+            Side::GraphQl => format!("GraphQL {}", self.path.join("/")),
+        }
     }
 }
 
@@ -122,6 +173,7 @@ impl Answer {
 pub(super) struct Api {
     http: reqwest::Client,
     base: Url,
+    graphql: Url,
     call_timeout: Duration,
     pub(super) clock: Clock,
     redactor: Redactor,
@@ -138,6 +190,7 @@ impl Api {
         );
         Ok(Self {
             http: http_client(config.call_timeout_seconds).context("prepare TLS for GitHub")?,
+            graphql: graphql_url(&base),
             base,
             call_timeout: config.call_timeout_seconds,
             clock,
@@ -259,7 +312,15 @@ impl Api {
         Ok((response.status(), Answer { headers, body }))
     }
 
+    /// GitHub's words in an answer that says 200 and means an error.
+    pub(super) fn redact(&self, words: &str) -> String {
+        self.redactor.redact(words)
+    }
+
     fn url(&self, call: &Call) -> Result<Url, GitHubError> {
+        if call.side == Side::GraphQl {
+            return Ok(self.graphql.clone());
+        }
         let mut path = self.base.path().trim_end_matches('/').to_owned();
         for segment in &call.path {
             // An address drops such segments, and the call would hit its parent.
@@ -276,6 +337,16 @@ impl Api {
         }
         Ok(url)
     }
+}
+
+/// The GraphQL address of the host whose REST address is `base`: GitHub Enterprise has it beside
+/// the REST path (`/api/v3` and `/api/graphql`), github.com below the host.
+fn graphql_url(base: &Url) -> Url {
+    let path = base.path().trim_end_matches('/');
+    let path = path.strip_suffix("/v3").unwrap_or(path);
+    let mut url = base.clone();
+    url.set_path(&format!("{path}/graphql"));
+    url
 }
 
 /// Percent-encodes everything but the characters that mean only themselves in every address.
@@ -350,5 +421,30 @@ impl WriteTurns {
         let outcome = write.await;
         *last = Some(Instant::now());
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphql_stands_where_the_host_has_it() {
+        for (rest, graphql) in [
+            ("https://api.github.com", "https://api.github.com/graphql"),
+            ("https://api.github.com/", "https://api.github.com/graphql"),
+            ("https://api.octo.ghe.com", "https://api.octo.ghe.com/graphql"),
+            (
+                "https://git.corp.example/api/v3",
+                "https://git.corp.example/api/graphql",
+            ),
+            (
+                "https://git.corp.example/api/v3/",
+                "https://git.corp.example/api/graphql",
+            ),
+            ("http://127.0.0.1:8080/base", "http://127.0.0.1:8080/base/graphql"),
+        ] {
+            assert_eq!(graphql_url(&Url::parse(rest).unwrap()).as_str(), graphql, "{rest}");
+        }
     }
 }

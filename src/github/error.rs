@@ -78,14 +78,33 @@ pub enum GitHubError {
     },
 }
 
+impl GitHubError {
+    /// Whether a review was refused because one of its comments stands on a line, range or file
+    /// that is not in the diff. GitHub does not say which.
+    pub fn is_bad_anchor(&self) -> bool {
+        let GitHubError::Rejected { detail, .. } = self else {
+            return false;
+        };
+        let lower = detail.to_lowercase();
+        [
+            "could not be resolved",
+            "part of the diff",
+            "same hunk",
+            "path is invalid",
+        ]
+        .iter()
+        .any(|words| lower.contains(words))
+    }
+}
+
 /// Without any hint, GitHub asks to wait at least a minute.
 const LEAST_SECONDARY_WAIT: TimeDelta = TimeDelta::seconds(60);
 
 /// No limit of GitHub lasts longer; an answer that says so would park a job for ever.
-const LONGEST_WAIT: TimeDelta = TimeDelta::hours(24);
+pub(super) const LONGEST_WAIT: TimeDelta = TimeDelta::hours(24);
 
 /// GitHub's words are for people and go into events and comments.
-const MAX_DETAIL_CHARS: usize = 300;
+pub(super) const MAX_DETAIL_CHARS: usize = 300;
 
 /// GitHub's own words in an error's body, in one line, without the rest of it.
 pub(super) fn words(body: &[u8]) -> String {

@@ -7,11 +7,22 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::effect::ReactionTarget;
-use crate::ids::{CommentId, IssueNumber};
+use crate::ids::{AppId, CommentId, IssueNumber};
 
 use super::client::Call;
 use super::error::GitHubError;
-use super::{Account, Collaborator, Comment, Issue, Permission, RepoClient, Repository};
+use super::{Account, Collaborator, Comment, Issue, Label, Permission, RepoClient, Repository};
+
+/// An issue to be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewIssue {
+    /// Title.
+    pub title: String,
+    /// Body.
+    pub body: String,
+    /// Labels. GitHub makes those that the repository does not have, so pass only known ones.
+    pub labels: Vec<String>,
+}
 
 impl RepoClient {
     /// The path below `/repos/{owner}/{repo}`.
@@ -51,6 +62,51 @@ impl RepoClient {
     pub async fn issue(&self, number: IssueNumber) -> Result<Issue, GitHubError> {
         let call = Call::get(&self.path(&["issues", &number.to_string()]));
         self.send(&call).await?.json(&call)
+    }
+
+    /// `POST /issues`. A repeat opens a second one: look among [`RepoClient::issues_of_ours`].
+    pub async fn create_issue(&self, new: &NewIssue) -> Result<Issue, GitHubError> {
+        let body = json!({ "title": new.title, "body": new.body, "labels": new.labels });
+        let call = Call::post(&self.path(&["issues"]), body);
+        self.send(&call).await?.json(&call)
+    }
+
+    /// Issues that this App opened at or after `since`, newest first, open or closed, at most
+    /// `max`. Pull requests are left out.
+    pub async fn issues_of_ours(&self, since: DateTime<Utc>, max: usize) -> Result<Vec<Issue>, GitHubError> {
+        let mut call = Call::get(&self.path(&["issues"]));
+        let text = since.to_rfc3339_opts(SecondsFormat::Secs, true);
+        // What was opened since then was changed since then; GitHub has no filter for the former.
+        for (name, value) in [
+            ("state", "all"),
+            ("since", &text),
+            ("sort", "created"),
+            ("direction", "desc"),
+        ] {
+            call.query.push((name, value.to_owned()));
+        }
+        let app: AppId = self.shared.key.app();
+        // GitHub tells times in whole seconds.
+        let since = since - chrono::TimeDelta::milliseconds(999);
+        let ours = |issue: &Issue| {
+            issue.pull_request.is_none()
+                && issue.performed_via_github_app.as_ref().is_some_and(|by| by.id == app)
+                && issue.created_at.is_none_or(|at| at >= since)
+        };
+        self.list(call, max, ours).await
+    }
+
+    /// Makes an issue ([`Issue::id`], not its number) a sub-issue of another. That it is one
+    /// already is `Rejected` or `Conflict` in GitHub's words.
+    pub async fn add_sub_issue(&self, parent: IssueNumber, child: u64) -> Result<(), GitHubError> {
+        let path = ["issues", &parent.to_string(), "sub_issues"];
+        let call = Call::post(&self.path(&path), json!({ "sub_issue_id": child }));
+        self.send(&call).await.map(drop)
+    }
+
+    /// Labels that the repository has, at most `max`.
+    pub async fn repo_labels(&self, max: usize) -> Result<Vec<Label>, GitHubError> {
+        self.list(Call::get(&self.path(&["labels"])), max, |_| true).await
     }
 
     /// All comments, oldest first, at most `max`, optionally changed since a time.

@@ -46,9 +46,23 @@ pub struct Repository {
     pub archived: bool,
 }
 
+/// GitHub's opaque id of an object, which GraphQL wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub String);
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// An issue, or the issue side of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
+    /// GitHub's id of the object, which sub-issues are added by; 0 where it is not told.
+    #[serde(default)]
+    pub id: u64,
     /// Number.
     pub number: IssueNumber,
     /// Title.
@@ -66,6 +80,15 @@ pub struct Issue {
     /// Present when it is a pull request.
     #[serde(default)]
     pub pull_request: Option<serde_json::Value>,
+    /// Address of its page.
+    #[serde(default)]
+    pub html_url: String,
+    /// The App that opened it, where GitHub tells.
+    #[serde(default)]
+    pub performed_via_github_app: Option<AppRef>,
+    /// When it was opened, where that is told.
+    #[serde(default)]
+    pub created_at: Option<DateTime<Utc>>,
     /// Last change.
     pub updated_at: DateTime<Utc>,
 }
@@ -118,6 +141,12 @@ pub struct ReviewComment {
     /// The review it belongs to.
     #[serde(default)]
     pub pull_request_review_id: Option<u64>,
+    /// The comment it answers: the first of its thread.
+    #[serde(default)]
+    pub in_reply_to_id: Option<CommentId>,
+    /// Address on the pull request's page.
+    #[serde(default)]
+    pub html_url: String,
     /// Author.
     pub user: Option<Account>,
     /// When it was written.
@@ -181,6 +210,32 @@ pub struct Pull {
     /// Address of its page.
     #[serde(default)]
     pub html_url: String,
+    /// Its id for [`super::RepoClient::mark_ready`] and its opposite.
+    pub node_id: NodeId,
+    /// Whether it can be merged; `None` while GitHub does not know, and in lists.
+    #[serde(default)]
+    pub mergeable: Option<bool>,
+    /// `clean`, `dirty`, `blocked`, `behind`, `unstable`, `draft`, `unknown`; empty in lists.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub mergeable_state: String,
+    /// Whether people with write access to the base may push to the head of a fork.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub maintainer_can_modify: bool,
+    /// When it was merged.
+    #[serde(default)]
+    pub merged_at: Option<DateTime<Utc>>,
+    /// Whose review is asked for and not given yet.
+    #[serde(default)]
+    pub requested_reviewers: Vec<Account>,
+    /// Labels.
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    /// Number of commits, told only for a single pull request.
+    #[serde(default)]
+    pub commits: Option<u64>,
+    /// Number of changed files, told only for a single pull request.
+    #[serde(default)]
+    pub changed_files: Option<u64>,
 }
 
 /// A pull request to be opened.
@@ -256,7 +311,7 @@ pub struct AppCredentials {
 }
 
 /// Reads `null` as the default value.
-fn null_is_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
+pub(super) fn null_is_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())

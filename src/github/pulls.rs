@@ -1,17 +1,70 @@
 //! Pull requests, their review comments, and where branches point. Called by `run` and
-//! `publish`. Never pushes: that is `git`.
+//! `publish`. Never pushes: that is `git`. Never merges.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::ids::{BranchName, CommitSha, IssueNumber};
 
 use super::client::Call;
 use super::error::GitHubError;
-use super::{NewPull, Pull, RepoClient, ReviewComment};
+use super::graphql::Operation;
+use super::{NewPull, NodeId, Pull, RepoClient, ReviewComment};
 
 /// A branch of ours has one pull request, rarely a few closed ones before it.
 const MAX_PULLS_OF_A_BRANCH: usize = 1_000;
+
+/// The convention of a repository's titles shows in its last closed pull requests; one page.
+const CLOSED_PULLS_LOOKED_AT: usize = 100;
+
+/// A commit is in few pull requests.
+const MAX_PULLS_OF_A_COMMIT: usize = 100;
+
+const MARK_READY: Operation = Operation {
+    name: "MarkReady",
+    text: "mutation MarkReady($pull: ID!) {
+  markPullRequestReadyForReview(input: { pullRequestId: $pull }) {
+    pullRequest { id isDraft }
+  }
+}",
+};
+
+const CONVERT_TO_DRAFT: Operation = Operation {
+    name: "ConvertToDraft",
+    text: "mutation ConvertToDraft($pull: ID!) {
+  convertPullRequestToDraft(input: { pullRequestId: $pull }) {
+    pullRequest { id isDraft }
+  }
+}",
+};
+
+/// What this file sends as GraphQL.
+#[cfg(test)]
+pub(super) const OPERATIONS: &[&Operation] = &[&MARK_READY, &CONVERT_TO_DRAFT];
+
+/// Whether an issue or pull request is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Openness {
+    /// Open.
+    Open,
+    /// Closed.
+    Closed,
+}
+
+/// What shall change about a pull request; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PullChange {
+    /// Title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Close it, or open it again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Openness>,
+}
 
 impl RepoClient {
     /// `GET /pulls/{number}`.
@@ -44,6 +97,53 @@ impl RepoClient {
         });
         let call = Call::post(&self.path(&["pulls"]), body);
         self.send(&call).await?.json(&call)
+    }
+
+    /// `PATCH /pulls/{number}`. A repeat changes nothing.
+    pub async fn update_pull(&self, number: IssueNumber, change: &PullChange) -> Result<Pull, GitHubError> {
+        let call = Call::patch(&self.path(&["pulls", &number.to_string()]), json!(change));
+        self.send(&call).await?.json(&call)
+    }
+
+    /// Takes a pull request ([`Pull::node_id`]) out of draft. Ask only for a draft: GitHub may
+    /// refuse what is ready already.
+    pub async fn mark_ready(&self, pull: &NodeId) -> Result<(), GitHubError> {
+        self.mutate(&MARK_READY, json!({ "pull": pull })).await
+    }
+
+    /// Makes a pull request a draft again. Ask only for one that is none.
+    pub async fn convert_to_draft(&self, pull: &NodeId) -> Result<(), GitHubError> {
+        self.mutate(&CONVERT_TO_DRAFT, json!({ "pull": pull })).await
+    }
+
+    /// Titles of the last merged pull requests into a branch, the last one first, at most `max`
+    /// and only those among the last hundred that were closed.
+    pub async fn merged_titles(&self, base: &BranchName, max: usize) -> Result<Vec<String>, GitHubError> {
+        let mut call = Call::get(&self.path(&["pulls"]));
+        for (name, value) in [
+            ("state", "closed"),
+            ("base", base.as_str()),
+            ("sort", "updated"),
+            ("direction", "desc"),
+        ] {
+            call.query.push((name, value.to_owned()));
+        }
+        let closed: Vec<Pull> = self.list(call, CLOSED_PULLS_LOOKED_AT, |_| true).await?;
+        let mut merged: Vec<Pull> = closed
+            .into_iter()
+            .filter(|pull| pull.merged_at.is_some() && pull.base.branch == base.as_str())
+            .collect();
+        merged.sort_by_key(|pull| std::cmp::Reverse(pull.merged_at));
+        Ok(merged.into_iter().take(max).map(|pull| pull.title).collect())
+    }
+
+    /// `GET /commits/{sha}/pulls`: pull requests of this repository that have the commit, open or
+    /// not. Those from forks are not found by GitHub.
+    pub async fn pulls_of_commit(&self, sha: &CommitSha) -> Result<Vec<Pull>, GitHubError> {
+        let call = Call::get(&self.path(&["commits", sha.as_str(), "pulls"]));
+        let repo = self.scope.repo;
+        let here = |pull: &Pull| pull.base.repo.as_ref().is_some_and(|base| base.id == repo);
+        self.list(call, MAX_PULLS_OF_A_COMMIT, here).await
     }
 
     /// Review comments of a pull request, oldest first, at most `max`.

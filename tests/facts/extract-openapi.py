@@ -39,10 +39,33 @@ OPERATIONS = [
     "pulls/create",
     "pulls/list-review-comments",
     "git/get-ref",
+    "search/issues-and-pull-requests",
+    "issues/list-labels-for-repo",
+    "issues/create",
+    "issues/list-for-repo",
+    "issues/add-sub-issue",
+    "security-advisories/create-repository-advisory",
+    "pulls/list-reviews",
+    "pulls/create-review",
+    "pulls/create-reply-for-review-comment",
+    "pulls/request-reviewers",
+    "pulls/update",
+    "pulls/list-files",
+    "repos/list-pull-requests-associated-with-commit",
+    "checks/list-for-ref",
+    "checks/list-suites-for-ref",
+    "checks/create",
+    "checks/update",
+    "checks/rerequest-run",
+    "repos/get-combined-status-for-ref",
 ]
 
 # A request may carry optional properties too: their types are facts that our own requests use.
-OPTIONAL_OF_REQUESTS = {"repository_ids", "permissions", "body", "draft"}
+OPTIONAL_OF_REQUESTS = {
+    "repository_ids", "permissions", "body", "draft", "labels", "event", "comments", "commit_id", "reviewers", "title",
+    "state", "details_url", "external_id", "status", "conclusion", "output", "severity", "text", "annotations", "line",
+    "side", "start_line", "start_side",
+}
 
 
 def facts_of(schema, definitions, spec, request=False):
@@ -74,9 +97,12 @@ def facts_of(schema, definitions, spec, request=False):
     properties = schema.get("properties", {})
     kept = [name for name in properties if name in required or (request and name in OPTIONAL_OF_REQUESTS)]
     if kept:
-        facts["properties"] = {name: facts_of(properties[name], definitions, spec) for name in sorted(kept)}
+        facts["properties"] = {name: facts_of(properties[name], definitions, spec, request) for name in sorted(kept)}
     if "items" in schema:
-        facts["items"] = facts_of(schema["items"], definitions, spec)
+        facts["items"] = facts_of(schema["items"], definitions, spec, request)
+    for limit in ("maxLength", "maxItems"):
+        if request and limit in schema:
+            facts[limit] = schema[limit]
     return facts
 
 

@@ -6,14 +6,20 @@ use chrono::{DateTime, Utc};
 use forgehand::clock::Clock;
 use forgehand::config::GitHubConfig;
 use forgehand::demo::double::GitHubDouble;
-use forgehand::github::{Access, GitHub, RepoClient};
-use forgehand::ids::{IssueNumber, RepoName};
+use forgehand::demo::double::NewPullByPerson;
+use forgehand::github::{Access, GitHub, NewCheckRun, Progress, RepoClient};
+use forgehand::ids::{CommitSha, IssueNumber, RepoName};
 use forgehand::secret::Redactor;
 
+mod checks;
 mod errors;
 mod facts;
 mod gitting;
+mod issues;
 mod port;
+mod pulls;
+mod reviews;
+mod shapes;
 mod tokens;
 mod webhooks;
 
@@ -71,6 +77,42 @@ impl Stage {
             .double
             .open_issue(REPO, "Parser drops a line", "It does.", &[], "ada");
         IssueNumber(number.unwrap())
+    }
+}
+
+impl Stage {
+    /// A branch with one commit that writes these files, and a pull request of it by ada.
+    async fn pull(&self, branch: &str, files: &[(&str, &str)]) -> IssueNumber {
+        self.double.push(REPO, branch, files, "Change", "ada").await.unwrap();
+        self.pull_from(REPO, branch).await
+    }
+
+    async fn pull_from(&self, head_repo: &str, branch: &str) -> IssueNumber {
+        let new = NewPullByPerson {
+            head_repo,
+            head: branch,
+            base: "main",
+            title: "Change things",
+            body: "",
+            by: "ada",
+        };
+        IssueNumber(self.double.open_pull(REPO, new).await.unwrap())
+    }
+
+    /// The head commit of a branch.
+    fn sha(&self, branch: &str) -> CommitSha {
+        let sha = self.double.branch(REPO, branch).unwrap();
+        sha.unwrap().parse().unwrap()
+    }
+}
+
+/// A check run of ours.
+fn new_check(sha: &CommitSha, progress: Progress) -> NewCheckRun {
+    NewCheckRun {
+        name: "Forgehand".to_owned(),
+        head_sha: sha.clone(),
+        external_id: "run-1".to_owned(),
+        report: checks::report(progress),
     }
 }
 

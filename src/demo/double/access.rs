@@ -80,6 +80,9 @@ impl Installation {
             ("contents", Level::Write),
             ("issues", Level::Write),
             ("pull_requests", Level::Write),
+            ("checks", Level::Write),
+            ("statuses", Level::Read),
+            ("repository_advisories", Level::Write),
         ];
         Self {
             id,
@@ -99,7 +102,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    fn parse(word: &str) -> Option<Self> {
+    pub(super) fn parse(word: &str) -> Option<Self> {
         match word {
             "read" => Some(Level::Read),
             "write" => Some(Level::Write),

@@ -63,6 +63,10 @@ impl Refused {
         self.status
     }
 
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(super) fn not_found() -> Self {
         Self::new(404, "Not Found")
     }
@@ -75,6 +79,13 @@ impl Refused {
         }
         let mut refused = Self::new(422, "Validation Failed");
         refused.errors.push(error);
+        refused
+    }
+
+    /// 422 in the words of the part that reads diffs.
+    pub(super) fn unprocessable(words: &str) -> Self {
+        let mut refused = Self::new(422, "Unprocessable Entity");
+        refused.errors.push(words.into());
         refused
     }
 

@@ -11,6 +11,8 @@ use anyhow::{Context as _, bail, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
+use super::diff::{self, ChangedFile, Comparison};
+
 /// Small repositories on a local disk; longer is a hang.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -43,15 +45,6 @@ pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
         builder.tempdir()
     };
     folder.context("make a folder for the repositories of the GitHub double")
-}
-
-/// How two commits differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Comparison {
-    pub(super) commits: u64,
-    pub(super) files: u64,
-    pub(super) additions: u64,
-    pub(super) deletions: u64,
 }
 
 /// Where git's programs are.
@@ -160,27 +153,23 @@ impl GitPrograms {
 
     /// What `head` has beyond its common ancestor with `base`.
     pub(super) async fn compare(&self, repo: &Path, base: &str, head: &str) -> anyhow::Result<Comparison> {
-        let commits = self
-            .run(repo, &["rev-list", "--count", &format!("{base}..{head}")], b"")
-            .await?;
-        let commits = String::from_utf8_lossy(&commits)
-            .trim()
-            .parse()
-            .context("count commits")?;
-        let mut comparison = Comparison {
-            commits,
-            ..Comparison::default()
-        };
-        let numbers = self
-            .run(repo, &["diff", "--numstat", &format!("{base}...{head}")], b"")
-            .await?;
-        for line in String::from_utf8_lossy(&numbers).lines() {
-            let mut words = line.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
-            comparison.files += 1;
-            comparison.additions += words.next().unwrap_or(0);
-            comparison.deletions += words.next().unwrap_or(0);
-        }
-        Ok(comparison)
+        let commits = self.run(repo, &["rev-list", &format!("{base}..{head}")], b"").await?;
+        let commits = String::from_utf8_lossy(&commits).lines().map(str::to_owned).collect();
+        let files = self.files(repo, &[&format!("{base}...{head}")]).await?;
+        Ok(Comparison { commits, files })
+    }
+
+    /// What a push changed, without lines around it.
+    pub(super) async fn pushed(&self, repo: &Path, before: &str, after: &str) -> anyhow::Result<Vec<ChangedFile>> {
+        self.files(repo, &["--unified=0", before, after]).await
+    }
+
+    async fn files(&self, repo: &Path, what: &[&str]) -> anyhow::Result<Vec<ChangedFile>> {
+        let mut args = vec!["-c", "core.quotePath=false", "diff", "--no-color", "--find-renames"];
+        args.extend(what);
+        args.push("--");
+        let output = self.run(repo, &args, b"").await?;
+        Ok(diff::parse(&String::from_utf8_lossy(&output)))
     }
 
     /// Merges `head` into `base` as a commit of its own.

@@ -301,6 +301,7 @@ impl State {
     pub(super) fn emit_push(&mut self, repo_id: u64, full_ref: &str, old: Option<&str>, new: Option<&str>, who: u64) {
         const NOTHING: &str = "0000000000000000000000000000000000000000";
         let pusher = self.shape_account(who)["login"].clone();
+        let head_commit = new.map(|sha| self.shape_pushed_commit(repo_id, sha, &pusher));
         let about = json!({
             "ref": full_ref,
             "before": old.unwrap_or(NOTHING),
@@ -311,10 +312,29 @@ impl State {
             "base_ref": null,
             "compare": format!("{}/compare", self.origin),
             "commits": [],
-            "head_commit": new.map(|sha| json!({ "id": sha, "timestamp": time(self.now()) })),
-            "pusher": { "name": pusher },
+            "head_commit": head_commit,
+            "pusher": { "name": pusher, "email": null },
         });
         self.emit(repo_id, "push", None, who, about);
+    }
+
+    /// Only the id of a commit is known here; what git knows of it is fetched from git.
+    fn shape_pushed_commit(&self, repo: u64, sha: &str, pusher: &Value) -> Value {
+        let name = self.repos.get(&repo).map(Repo::full_name).unwrap_or_default();
+        let person = json!({ "name": pusher, "email": null, "username": pusher });
+        json!({
+            "id": sha,
+            "tree_id": sha,
+            "distinct": true,
+            "message": "",
+            "timestamp": time(self.now()),
+            "url": format!("{}/{name}/commit/{sha}", self.origin),
+            "author": person,
+            "committer": person,
+            "added": [],
+            "removed": [],
+            "modified": [],
+        })
     }
 }
 

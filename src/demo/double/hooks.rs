@@ -16,13 +16,16 @@ use super::routes::Call;
 use super::state::State;
 
 /// What the App subscribes to.
-pub(super) const EVENTS: [&str; 6] = [
+pub(super) const EVENTS: [&str; 9] = [
     "issues",
     "issue_comment",
     "pull_request",
     "pull_request_review",
     "pull_request_review_comment",
     "push",
+    "check_run",
+    "check_suite",
+    "status",
 ];
 
 /// The log keeps this many; GitHub keeps three days.

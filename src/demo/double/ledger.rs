@@ -36,7 +36,10 @@ impl Recorded {
     /// Whether it changed, or would have changed, something that people see. Minting and ending
     /// tokens does not.
     pub fn is_write(&self) -> bool {
+        let query = self.body["query"].as_str().unwrap_or_default();
+        let asks = self.path == "/graphql" && !query.trim_start().starts_with("mutation");
         self.method != "GET"
+            && !asks
             && !self.path.ends_with("/access_tokens")
             && !self.path.ends_with("/git-upload-pack")
             && self.path != "/installation/token"

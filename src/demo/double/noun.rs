@@ -1,12 +1,14 @@
 //! What the double's world is made of, as its own records: accounts, repositories, issues,
 //! comments, pull requests, reviews. Plain data. Never JSON: that is `shape`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 
-use super::bare::Comparison;
+use super::advisories::Advisory;
+use super::checks::{CheckRun, Status, Suite};
+use super::diff::{Comparison, DiffSide};
 
 /// A person, a bot or an organisation.
 #[derive(Debug, Clone)]
@@ -43,11 +45,33 @@ pub(super) struct Repo {
     pub(super) comments: BTreeMap<u64, Comment>,
     pub(super) reviews: BTreeMap<u64, Review>,
     pub(super) review_comments: BTreeMap<u64, ReviewComment>,
+    /// Resolved threads: the first comment and who resolved it.
+    pub(super) resolved: BTreeMap<u64, u64>,
+    /// Numbers of sub-issues by their parent's.
+    pub(super) sub_issues: BTreeMap<u64, Vec<u64>>,
+    pub(super) check_runs: BTreeMap<u64, CheckRun>,
+    pub(super) suites: BTreeMap<u64, Suite>,
+    pub(super) statuses: Vec<Status>,
+    pub(super) advisories: Vec<Advisory>,
+    /// Commits that some ref has pointed to.
+    pub(super) seen: BTreeSet<String>,
 }
 
 impl Repo {
     pub(super) fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
+    }
+
+    /// Whether a commit is one that people could see here.
+    pub(super) fn knows(&self, sha: &str) -> bool {
+        let in_pull = |pull: &Pull| pull.head_sha == sha || pull.comparison.commits.iter().any(|known| known == sha);
+        self.seen.contains(sha) || self.pulls.values().any(in_pull)
+    }
+
+    /// A branch that points to a commit.
+    pub(super) fn branch_at(&self, sha: &str) -> Option<&str> {
+        let found = self.refs.iter().filter(|(_, at)| *at == sha);
+        found.filter_map(|(name, _)| name.strip_prefix("refs/heads/")).next()
     }
 
     pub(super) fn branch(&self, name: &str) -> Option<&String> {
@@ -160,6 +184,14 @@ pub struct Pull {
     pub draft: bool,
     /// When it was merged.
     pub merged_at: Option<DateTime<Utc>>,
+    /// The commit that merged it.
+    pub merge_commit: Option<String>,
+    /// Whether it can be merged; `None` while GitHub does not know.
+    pub mergeable: Option<bool>,
+    /// Whether people who may write to the base may push to the head of a fork.
+    pub maintainer_can_modify: bool,
+    /// Account ids of those whose review is asked for.
+    pub requested: Vec<u64>,
     pub(super) comparison: Comparison,
 }
 
@@ -199,8 +231,14 @@ pub struct ReviewComment {
     pub path: String,
     /// Line now; `None` once a push made the hunk outdated.
     pub line: Option<u64>,
+    /// First line of several, when it was written.
+    pub start_line: Option<u64>,
     /// Line when it was written.
     pub original_line: u64,
+    /// Side of the diff.
+    pub side: DiffSide,
+    /// The diff down to the line.
+    pub hunk: String,
     /// The commit it was written on.
     pub commit: String,
     /// The comment it answers.

@@ -11,7 +11,8 @@ use super::GitHubDouble;
 use super::answer::Refused;
 use super::changes::{NewIssue, ReactionPlace};
 use super::noun::{Comment, Issue, Pull, Review, ReviewComment};
-use super::pulls::{NewPull, NewReview};
+use super::pulls::NewPull;
+use super::reviews::{Inline, NewReview};
 use super::state::{ManifestCredentials, State};
 
 /// A comment on a line, within a review.
@@ -83,7 +84,7 @@ impl GitHubDouble {
     }
 
     /// Does something in a repository as somebody.
-    fn act<T>(
+    pub(super) fn act<T>(
         &self,
         repo: &str,
         by: &str,
@@ -175,13 +176,14 @@ impl GitHubDouble {
         comments: &[InlineComment],
         by: &str,
     ) -> anyhow::Result<u64> {
+        let comments: Vec<Inline> = comments.iter().map(Inline::from).collect();
         self.act(repo, by, |world, repo, who| {
             let review = NewReview {
                 number,
                 who,
                 state,
                 body,
-                comments,
+                comments: &comments,
             };
             world.submit_review(repo, &review)
         })
@@ -257,6 +259,7 @@ impl GitHubDouble {
             let now = state.now();
             if let Some(pull) = state.repo_mut(repo)?.pulls.get_mut(&number) {
                 pull.merged_at = Some(now);
+                pull.merge_commit = Some(merged.clone());
             }
             state.set_open(repo, number, who, false)
         })?;

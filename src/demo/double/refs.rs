@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::GitHubDouble;
 use super::answer::{Answer, Refused};
-use super::bare::Comparison;
+use super::diff::{ChangedFile, Comparison, DiffSide, line_after};
+use super::noun::ReviewComment;
 use super::routes::Call;
 use super::shape::node_id;
 use super::state::State;
@@ -22,7 +23,16 @@ struct Follower {
     number: u64,
     base_sha: String,
     head: String,
+    old_sha: String,
     head_sha: Option<String>,
+}
+
+/// What a push means for a pull request.
+#[derive(Default)]
+struct Moved {
+    comparison: Comparison,
+    /// What was pushed, without context.
+    pushed: Vec<ChangedFile>,
 }
 
 impl State {
@@ -58,6 +68,7 @@ impl State {
                         number: pull.number,
                         base_sha: pull.base_sha.clone(),
                         head: pull.head.clone(),
+                        old_sha: pull.head_sha.clone(),
                         head_sha,
                     });
                 }
@@ -76,12 +87,15 @@ impl GitHubDouble {
         let followers = self.lock().followers(repo, &refs);
         let mut moved = Vec::new();
         for follower in followers {
-            let comparison = self.follow(&path, &follower).await?;
-            moved.push((follower, comparison));
+            let change = self.follow(&path, &follower).await?;
+            moved.push((follower, change));
         }
         self.change(|state| {
             let old = match state.repos.get_mut(&repo) {
-                Some(repo) => std::mem::replace(&mut repo.refs, refs.clone()),
+                Some(repo) => {
+                    repo.seen.extend(refs.values().cloned());
+                    std::mem::replace(&mut repo.refs, refs.clone())
+                }
                 None => return Ok(()),
             };
             for name in old.keys().chain(refs.keys().filter(|name| !old.contains_key(*name))) {
@@ -90,8 +104,8 @@ impl GitHubDouble {
                     state.emit_push(repo, name, before, after, who);
                 }
             }
-            for (follower, comparison) in moved {
-                move_pull(state, &follower, comparison, who)?;
+            for (follower, change) in moved {
+                move_pull(state, &follower, change, who)?;
             }
             Ok(())
         })
@@ -99,9 +113,9 @@ impl GitHubDouble {
     }
 
     /// Lets `refs/pull/N/head` follow.
-    async fn follow(&self, head_path: &std::path::Path, follower: &Follower) -> anyhow::Result<Comparison> {
+    async fn follow(&self, head_path: &std::path::Path, follower: &Follower) -> anyhow::Result<Moved> {
         let Some(sha) = &follower.head_sha else {
-            return Ok(Comparison::default());
+            return Ok(Moved::default());
         };
         let git = &self.inner.git;
         if follower.base_path != head_path {
@@ -110,7 +124,10 @@ impl GitHubDouble {
         }
         let name = format!("refs/pull/{}/head", follower.number);
         git.update_ref(&follower.base_path, &name, sha).await?;
-        git.compare(&follower.base_path, &follower.base_sha, sha).await
+        Ok(Moved {
+            comparison: git.compare(&follower.base_path, &follower.base_sha, sha).await?,
+            pushed: git.pushed(&follower.base_path, &follower.old_sha, sha).await?,
+        })
     }
 
     pub(super) fn path_of(&self, repo: u64) -> anyhow::Result<PathBuf> {
@@ -121,7 +138,7 @@ impl GitHubDouble {
 
     /// Makes `refs/pull/N/head` of a pull request that was just opened over REST.
     pub(super) async fn publish_pull_ref(&self, call: &Call, answer: &Answer) -> anyhow::Result<()> {
-        let (201, Some(_)) = (answer.status, call.comparison) else {
+        let (201, Some(_)) = (answer.status, &call.comparison) else {
             return Ok(());
         };
         let (number, head) = (&answer.body["number"], &answer.body["head"]);
@@ -165,7 +182,8 @@ impl GitHubDouble {
 }
 
 /// A moved head is a new commit of the pull request; a deleted one closes it.
-fn move_pull(state: &mut State, follower: &Follower, comparison: Comparison, who: u64) -> Result<(), Refused> {
+/// Comments on lines go with their lines, or are outdated where those have changed.
+fn move_pull(state: &mut State, follower: &Follower, change: Moved, who: u64) -> Result<(), Refused> {
     let Some(sha) = &follower.head_sha else {
         return state.set_open(follower.base_repo, follower.number, who, false);
     };
@@ -173,7 +191,19 @@ fn move_pull(state: &mut State, follower: &Follower, comparison: Comparison, who
     let repo = state.repo_mut(follower.base_repo)?;
     let pull = repo.pulls.get_mut(&follower.number).ok_or_else(Refused::not_found)?;
     let before = std::mem::replace(&mut pull.head_sha, sha.clone());
-    pull.comparison = comparison;
+    pull.comparison = change.comparison;
+    pull.mergeable = None;
+    let on_it = |comment: &&mut ReviewComment| comment.number == follower.number;
+    for comment in repo.review_comments.values_mut().filter(on_it) {
+        let Some(line) = comment.line else { continue };
+        let now = match comment.side {
+            DiffSide::Right => line_after(&change.pushed, &comment.path, line),
+            DiffSide::Left => Some(line),
+        };
+        let file = pull.comparison.file(&comment.path);
+        let shown = |line: &u64| file.is_some_and(|file| file.hunk_down_to(comment.side, *line).is_some());
+        comment.line = now.filter(shown);
+    }
     if let Some(issue) = repo.issues.get_mut(&follower.number) {
         issue.updated_at = now;
     }

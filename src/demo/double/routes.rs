@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::access::{Caller, Level};
 use super::answer::{Answer, Refused};
-use super::bare::Comparison;
 use super::changes::ReactionPlace;
+use super::diff::Comparison;
 use super::state::State;
 use super::view::Detail;
 
@@ -151,6 +151,11 @@ impl State {
                     .remove(token.map(|(_, token)| token.trim()).unwrap_or_default());
                 Answer::no_content()
             }
+            ("GET", ["search", "issues"]) => self.search_issues(call, caller),
+            ("POST", ["graphql"]) => match self.graphql(call, caller) {
+                Some(answer) => answer,
+                None => self.unknown(call),
+            },
             ("GET", ["installation", "repositories"]) => self.list_installation_repositories(call, caller),
             _ => self.unknown(call),
         }
@@ -214,6 +219,10 @@ impl State {
         let permissions: &[&str] = match rest {
             ["issues", ..] | ["labels", ..] => &TALK,
             ["pulls", ..] => &["pull_requests"],
+            ["check-runs", ..] | ["commits", _, "check-runs" | "check-suites"] => &["checks"],
+            ["commits", _, "status"] => &["statuses"],
+            ["commits", _, "pulls"] => &["pull_requests", "contents"],
+            ["security-advisories", ..] => &["repository_advisories"],
             ["git", ..] | ["branches", ..] | ["commits", ..] => &["contents"],
             _ => &["metadata"],
         };
@@ -253,6 +262,7 @@ impl State {
             ("DELETE", ["issues", n, "labels", name]) => self.delete_label(repo, number(n)?, name),
             ("GET", ["issues", n, "reactions"]) => self.list_reactions(call, repo, &ReactionPlace::Issue(number(n)?)),
             ("POST", ["issues", n, "reactions"]) => self.post_reaction(call, repo, &ReactionPlace::Issue(number(n)?)),
+            ("POST", ["issues", n, "sub_issues"]) => self.post_sub_issue(call, repo, number(n)?),
             ("GET", ["labels"]) => self.list_repo_labels(call, repo),
             _ => self.unknown(call),
         }
@@ -276,6 +286,8 @@ impl State {
             ("PATCH", ["pulls", n]) => self.patch_pull(call, repo, number(n)?),
             ("GET", ["pulls", n, "comments"]) => self.list_review_comments(call, repo, number(n)?),
             ("POST", ["pulls", n, "comments", id, "replies"]) => self.post_reply(call, repo, number(n)?, number(id)?),
+            ("GET", ["pulls", n, "files"]) => self.list_files(call, repo, number(n)?),
+            ("POST", ["pulls", n, "requested_reviewers"]) => self.post_requested_reviewers(call, repo, number(n)?),
             ("GET", ["pulls", n, "reviews"]) => self.list_reviews(call, repo, number(n)?),
             ("POST", ["pulls", n, "reviews"]) => self.post_review(call, repo, number(n)?),
             _ => self.unknown(call),
@@ -287,6 +299,15 @@ impl State {
             ("GET", []) => Answer::ok(self.shape_repository(repo)),
             ("GET", ["collaborators", login, "permission"]) => self.get_permission(repo, login),
             ("GET", ["git", "ref", name @ ..]) => self.get_ref(repo, &name.join("/")),
+            ("GET", ["commits", sha, "pulls"]) => self.list_pulls_of_commit(call, repo, sha),
+            ("GET", ["commits", sha, "check-runs"]) => self.list_check_runs(call, repo, sha),
+            ("GET", ["commits", sha, "check-suites"]) => self.list_check_suites(call, repo, sha),
+            ("GET", ["commits", sha, "status"]) => self.get_combined_status(call, repo, sha),
+            ("POST", ["check-runs"]) => self.post_check_run(call, repo),
+            ("GET", ["check-runs", id]) => self.get_check_run(repo, number(id)?),
+            ("PATCH", ["check-runs", id]) => self.patch_check_run(call, repo, number(id)?),
+            ("POST", ["check-runs", id, "rerequest"]) => self.rerequest_check_run(repo, number(id)?),
+            ("POST", ["security-advisories"]) => self.post_advisory(call, repo),
             _ => self.unknown(call),
         }
     }

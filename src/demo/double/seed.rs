@@ -108,6 +108,7 @@ impl RepositorySeed {
         }
         let stream = stream(&self.steps, Start::Nothing(&self.default_branch))?;
         inner.git.fast_import(&path, &stream).await?;
+        let refs = inner.git.refs(&path).await?;
         let repo = Repo {
             parent: self.parent,
             id,
@@ -117,7 +118,8 @@ impl RepositorySeed {
             private: self.private,
             archived: false,
             created_at,
-            refs: inner.git.refs(&path).await?,
+            seen: refs.values().cloned().collect(),
+            refs,
             path,
             roles: Default::default(),
             labels: Default::default(),
@@ -126,6 +128,12 @@ impl RepositorySeed {
             comments: Default::default(),
             reviews: Default::default(),
             review_comments: Default::default(),
+            resolved: Default::default(),
+            sub_issues: Default::default(),
+            check_runs: Default::default(),
+            suites: Default::default(),
+            statuses: Default::default(),
+            advisories: Default::default(),
         };
         self.double.lock().add_repo(repo).map(RepoId)
     }
@@ -237,6 +245,47 @@ impl GitHubDouble {
         message: &str,
         by: &str,
     ) -> anyhow::Result<String> {
+        let steps = files.iter().map(|(path, content)| Step::Write {
+            path: (*path).to_owned(),
+            mode: "100644",
+            content: content.as_bytes().to_owned(),
+        });
+        self.push_steps(repo, branch, steps.collect(), message, by).await
+    }
+
+    /// Somebody pushes a commit that deletes these files.
+    pub async fn push_deletion(
+        &self,
+        repo: &str,
+        branch: &str,
+        paths: &[&str],
+        message: &str,
+        by: &str,
+    ) -> anyhow::Result<String> {
+        let steps = paths.iter().map(|path| Step::Delete((*path).to_owned()));
+        self.push_steps(repo, branch, steps.collect(), message, by).await
+    }
+
+    /// Somebody moves a branch to a commit, as a forced push does.
+    pub async fn force_push(&self, repo: &str, branch: &str, sha: &str, by: &str) -> anyhow::Result<()> {
+        let (id, path, who) = {
+            let state = self.lock();
+            let repo = state.repo_named(repo)?;
+            (repo.id, repo.path.clone(), state.actor(by)?)
+        };
+        let git = &self.inner.git;
+        git.update_ref(&path, &format!("refs/heads/{branch}"), sha).await?;
+        self.refresh_refs(id, who).await
+    }
+
+    async fn push_steps(
+        &self,
+        repo: &str,
+        branch: &str,
+        mut steps: Vec<Step>,
+        message: &str,
+        by: &str,
+    ) -> anyhow::Result<String> {
         let (id, path, from, who, number) = {
             let state = self.lock();
             let who = state.actor(by)?;
@@ -247,14 +296,6 @@ impl GitHubDouble {
             let number = 10_000 + state.requests.len() as u64;
             (repo.id, repo.path.clone(), from, who, number)
         };
-        let mut steps: Vec<Step> = Vec::new();
-        for (path, content) in files {
-            steps.push(Step::Write {
-                path: (*path).to_owned(),
-                mode: "100644",
-                content: content.as_bytes().to_owned(),
-            });
-        }
         steps.push(Step::Commit(message.to_owned()));
         let start = Start::On {
             branch,

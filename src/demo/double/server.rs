@@ -166,7 +166,9 @@ async fn apply(double: &GitHubDouble, mut call: Call, parts: &Parts) -> Answer {
 
 fn read(double: &GitHubDouble, parts: &Parts, body: &Bytes) -> Result<Call, Refused> {
     let full = parts.uri.path();
+    // GitHub Enterprise has GraphQL beside the REST path.
     let path = full.strip_prefix("/api/v3").unwrap_or(full);
+    let path = if path == "/api/graphql" { "/graphql" } else { path };
     let query = parts.uri.query().unwrap_or_default();
     let json = if body.is_empty() {
         Value::Null

@@ -19,6 +19,14 @@ pub(super) fn node_id(kind: &str, id: u64) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(format!("{kind}:{id}"))
 }
 
+/// Undoes [`node_id`] for one kind of object.
+pub(super) fn number_of(kind: &str, node: &str) -> Option<u64> {
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(node).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (named, id) = text.split_once(':')?;
+    (named == kind).then(|| id.parse().ok()).flatten()
+}
+
 /// Addresses that are the object's own address with a word behind it.
 fn links(object: &mut Value, base: &str, words: &[(&str, &str)]) {
     for (name, tail) in words {
@@ -161,11 +169,14 @@ impl State {
             "allow_forking": true,
             "is_template": false,
             "web_commit_signoff_required": false,
+            "custom_properties": {},
+            "master_branch": repo.default_branch,
         });
         for count in [
             "size",
             "forks",
             "forks_count",
+            "stargazers",
             "stargazers_count",
             "watchers",
             "watchers_count",
@@ -281,7 +292,7 @@ impl State {
     }
 
     /// The App behind an author: ours in full, a foreign one by what must be known of it.
-    fn app_of(&self, author: u64) -> Value {
+    pub(super) fn app_of(&self, author: u64) -> Value {
         match self
             .accounts
             .get(&author)

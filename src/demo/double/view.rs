@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::diff::ChangedFile;
 use super::noun::{Pull, Repo, Review, ReviewComment};
 use super::shape::{node_id, reaction_counts, time};
 use super::state::State;
@@ -48,7 +49,7 @@ impl State {
             "labels": issue.labels.iter().map(|name| self.shape_label(repo, name)).collect::<Value>(),
             "assignee": null,
             "assignees": [],
-            "requested_reviewers": [],
+            "requested_reviewers": pull.requested.iter().map(|id| self.shape_account(*id)).collect::<Value>(),
             "requested_teams": [],
             "milestone": null,
             "draft": pull.draft,
@@ -56,7 +57,7 @@ impl State {
             "updated_at": time(issue.updated_at),
             "closed_at": issue.closed_at.map(time),
             "merged_at": pull.merged_at.map(time),
-            "merge_commit_sha": null,
+            "merge_commit_sha": pull.merge_commit,
             "auto_merge": null,
             "author_association": self.association(repo, issue.author),
             "head": self.shape_end(pull.head_repo, &pull.head, &pull.head_sha),
@@ -91,17 +92,22 @@ impl State {
             .count();
         let detail = json!({
             "merged": pull.merged_at.is_some(),
-            "mergeable": null,
+            "mergeable": pull.mergeable,
             "rebaseable": null,
-            "mergeable_state": "unknown",
+            "mergeable_state": match (pull.mergeable, pull.draft) {
+                (None, _) => "unknown",
+                (Some(false), _) => "dirty",
+                (Some(true), true) => "draft",
+                (Some(true), false) => "clean",
+            },
             "merged_by": null,
             "comments": comments,
             "review_comments": inline,
-            "maintainer_can_modify": false,
-            "commits": pull.comparison.commits,
-            "additions": pull.comparison.additions,
-            "deletions": pull.comparison.deletions,
-            "changed_files": pull.comparison.files,
+            "maintainer_can_modify": pull.maintainer_can_modify,
+            "commits": pull.comparison.commits.len(),
+            "additions": pull.comparison.additions(),
+            "deletions": pull.comparison.deletions(),
+            "changed_files": pull.comparison.files.len(),
         });
         if let (Some(shape), Some(detail)) = (shape.as_object_mut(), detail.as_object()) {
             shape.extend(detail.clone());
@@ -118,6 +124,30 @@ impl State {
             "user": shape["owner"],
             "repo": shape,
         })
+    }
+
+    pub(super) fn shape_file(&self, repo: &Repo, pull: &Pull, file: &ChangedFile) -> Value {
+        let web = format!("{}/{}", self.origin, repo.full_name());
+        let api = format!("{}/repos/{}", self.api(), repo.full_name());
+        let at = format!("{}/{}", pull.head_sha, file.path);
+        let mut shape = json!({
+            "sha": node_id("Blob", pull.id),
+            "filename": file.path,
+            "status": file.status,
+            "additions": file.additions,
+            "deletions": file.deletions,
+            "changes": file.additions + file.deletions,
+            "blob_url": format!("{web}/blob/{at}"),
+            "raw_url": format!("{web}/raw/{at}"),
+            "contents_url": format!("{api}/contents/{}?ref={}", file.path, pull.head_sha),
+        });
+        if let Some(patch) = file.patch() {
+            shape["patch"] = patch.into();
+        }
+        if let Some(previous) = &file.previous {
+            shape["previous_filename"] = previous.as_str().into();
+        }
+        shape
     }
 
     pub(super) fn shape_review(&self, repo: &Repo, review: &Review) -> Value {
@@ -157,14 +187,14 @@ impl State {
             "html_url": html_url,
             "pull_request_url": pull_url,
             "pull_request_review_id": comment.review,
-            "diff_hunk": format!("@@ -{line} +{line} @@", line = comment.original_line),
+            "diff_hunk": comment.hunk,
             "path": comment.path,
             "line": comment.line,
             "original_line": comment.original_line,
-            "start_line": null,
-            "original_start_line": null,
-            "side": "RIGHT",
-            "start_side": null,
+            "start_line": comment.line.and(comment.start_line),
+            "original_start_line": comment.start_line,
+            "side": comment.side.word(),
+            "start_side": comment.start_line.map(|_| comment.side.word()),
             "position": comment.line,
             "original_position": comment.original_line,
             "subject_type": "line",

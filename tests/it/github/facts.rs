@@ -3,11 +3,15 @@
 
 use forgehand::demo::double::{InlineComment, Recorded};
 use forgehand::effect::ReactionTarget;
-use forgehand::github::{Access, GitHub, NewPull};
-use forgehand::ids::{CommentId, IssueNumber};
+use forgehand::github::{
+    Access, Conclusion, GitHub, NewIssue, NewPull, NewReview, NewReviewComment, Openness, Progress, Pull, PullChange,
+    RepoClient, Severity, Side,
+};
+use forgehand::ids::{CommentId, CommitSha, IssueNumber};
 use serde_json::{Value, json};
 
-use super::{REPO, Stage, name};
+use super::checks::report;
+use super::{REPO, Stage, name, new_check};
 
 const FACTS: &str = include_str!("openapi-facts.json");
 
@@ -71,12 +75,86 @@ async fn drive(stage: &Stage) {
         .react(ReactionTarget::ReviewComment { id }, "eyes")
         .await
         .unwrap();
+    drive_issues(stage, &client, number).await;
+    drive_pull(stage, &client, &pull).await;
+    drive_checks(stage, &client, &pull.head.sha).await;
     client.revoke_token().await.unwrap();
     double.hooks("http://127.0.0.1:9/webhook", &double.webhook_secret());
     double.comment(REPO, number.0, "nobody hears this", "ada").unwrap();
     double.deliveries_settled().await;
     let logged = stage.github.deliveries(chrono::DateTime::UNIX_EPOCH, 10).await.unwrap();
     stage.github.delivery_payload(logged[0].id).await.unwrap();
+}
+
+async fn drive_issues(stage: &Stage, client: &RepoClient, parent: IssueNumber) {
+    stage.double.add_repo_label(REPO, "bug").unwrap();
+    client.repo_labels(10).await.unwrap();
+    let new = NewIssue {
+        title: "Found on the way".to_owned(),
+        body: "Observed.".to_owned(),
+        labels: vec!["bug".to_owned()],
+    };
+    let issue = client.create_issue(&new).await.unwrap();
+    client.add_sub_issue(parent, issue.id).await.unwrap();
+    client.search_issues("found way", 10).await.unwrap();
+    client.issues_of_ours(chrono::DateTime::UNIX_EPOCH, 10).await.unwrap();
+    client
+        .create_advisory("A hole", "Where and how.", Severity::High)
+        .await
+        .unwrap();
+}
+
+async fn drive_pull(stage: &Stage, client: &RepoClient, pull: &Pull) {
+    let number = pull.number;
+    stage.double.grant(REPO, "eve", "write").unwrap();
+    client.request_reviewers(number, &["eve".to_owned()]).await.unwrap();
+    let comment = NewReviewComment {
+        path: "a".to_owned(),
+        line: 1,
+        side: Side::Right,
+        start_line: None,
+        body: "this".to_owned(),
+    };
+    let review = NewReview {
+        commit_id: pull.head.sha.clone(),
+        body: "thoughts".to_owned(),
+        comments: vec![comment],
+    };
+    client.create_review(number, &review).await.unwrap();
+    client.reviews(number, 10).await.unwrap();
+    let threads = client.review_threads(number, 10).await.unwrap();
+    let root = threads[0].root().unwrap().id;
+    client.reply_to_review_comment(number, root, "done").await.unwrap();
+    client.resolve_thread(&threads[0].id).await.unwrap();
+    client.pull_files(number, 10).await.unwrap();
+    client.pulls_of_commit(&pull.head.sha).await.unwrap();
+    client.mark_ready(&pull.node_id).await.unwrap();
+    client.convert_to_draft(&pull.node_id).await.unwrap();
+    let change = PullChange {
+        title: Some("Better".to_owned()),
+        body: Some("Fixes #1".to_owned()),
+        state: Some(Openness::Open),
+    };
+    client.update_pull(number, &change).await.unwrap();
+    client.merged_titles(&"main".parse().unwrap(), 10).await.unwrap();
+}
+
+async fn drive_checks(stage: &Stage, client: &RepoClient, sha: &CommitSha) {
+    let double = &stage.double;
+    double
+        .set_check(REPO, sha.as_str(), "test", "completed", Some("failure"))
+        .unwrap();
+    double
+        .set_status(REPO, sha.as_str(), "ci/old", "success", "ada")
+        .unwrap();
+    let mut new = new_check(sha, Progress::InProgress);
+    new.report.annotations = super::checks::remarks(60);
+    let run = client.create_check_run(&new).await.unwrap();
+    let done = report(Progress::Completed(Conclusion::Success));
+    client.update_check_run(run.id, &done).await.unwrap();
+    client.rerequest_check_run(run.id).await.unwrap();
+    client.rollup(sha).await.unwrap();
+    client.check_suites(sha, 10).await.unwrap();
 }
 
 /// The operation of a recorded request: the description's path has `{names}` for parts.
@@ -86,7 +164,7 @@ fn operation<'a>(facts: &'a Value, request: &Recorded) -> Option<(&'a String, &'
         let mut parts = request.path.split('/');
         let pattern = operation["path"].as_str().unwrap();
         let fits = pattern.split('/').all(|wanted| match wanted {
-            "{ref}" => parts.by_ref().count() > 0,
+            "{ref}" if pattern.ends_with("{ref}") => parts.by_ref().count() > 0,
             _ if wanted.starts_with('{') => parts.next().is_some(),
             _ => parts.next() == Some(wanted),
         });
@@ -113,6 +191,9 @@ async fn requests_and_answers_fit_the_published_description() {
     let mut seen = std::collections::BTreeSet::new();
     let mut wrong = Vec::new();
     for request in stage.double.requests() {
+        if request.path == "/graphql" {
+            continue; // described elsewhere: see the port's own tests of its operations
+        }
         let what = format!("{} {}", request.method, request.path);
         let (id, operation) = operation(&facts, &request).unwrap_or_else(|| panic!("{what} is in no operation"));
         seen.insert(id.clone());

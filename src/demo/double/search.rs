@@ -1,0 +1,176 @@
+//! The search over issues and pull requests, and sub-issues. Called by `routes` and by tests.
+//! Never finds what the caller may not see.
+
+use serde_json::json;
+
+use super::GitHubDouble;
+use super::access::{Caller, Level};
+use super::answer::{Answer, Refused};
+use super::noun::{Issue, Repo};
+use super::routes::Call;
+use super::state::State;
+
+/// GitHub's limit for what is searched for.
+const MAX_QUERY_CHARS: usize = 256;
+
+/// What a query asks for.
+#[derive(Debug, Default)]
+struct Query {
+    words: Vec<String>,
+    repo: Option<String>,
+    is: Vec<String>,
+}
+
+impl Query {
+    fn read(text: &str) -> Result<Self, Refused> {
+        let invalid = |message: &str| Refused::invalid("Search", "q", "invalid", Some(message));
+        let mut query = Self::default();
+        for part in text.split_whitespace() {
+            match part.split_once(':') {
+                Some(("repo", name)) => query.repo = Some(name.to_owned()),
+                Some(("is", what)) => query.is.push(what.to_lowercase()),
+                Some(_) => return Err(invalid("the GitHub double does not know this qualifier")),
+                None => query.words.push(part.to_lowercase()),
+            }
+        }
+        let length: usize = query.words.iter().map(|word| word.chars().count() + 1).sum();
+        if length > MAX_QUERY_CHARS {
+            return Err(invalid("The search is longer than 256 characters."));
+        }
+        if query.words.is_empty() && query.repo.is_none() && query.is.is_empty() {
+            return Err(Refused::invalid("Search", "q", "missing", None));
+        }
+        Ok(query)
+    }
+
+    fn fits(&self, repo: &Repo, issue: &Issue) -> bool {
+        let pull = repo.pulls.get(&issue.number);
+        let is = |what: &String| match what.as_str() {
+            "open" => issue.open,
+            "closed" => !issue.open,
+            "issue" => pull.is_none(),
+            "pr" | "pull-request" => pull.is_some(),
+            "merged" => pull.is_some_and(|pull| pull.merged_at.is_some()),
+            _ => false,
+        };
+        let text = format!("{} {}", issue.title, issue.body.as_deref().unwrap_or_default()).to_lowercase();
+        let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        self.is.iter().all(is) && self.words.iter().all(|word| words.contains(&word.as_str()))
+    }
+}
+
+impl State {
+    /// `GET /search/issues`: all words must be in the title or body.
+    pub(super) fn search_issues(&self, call: &Call, caller: &Caller) -> Result<Answer, Refused> {
+        let query = Query::read(call.query("q").unwrap_or_default())?;
+        let may_see = |repo: &&Repo| {
+            self.authorize(caller, repo.id, &["issues", "pull_requests"], Level::Read)
+                .is_ok()
+        };
+        let repos: Vec<&Repo> = match &query.repo {
+            None => self.repos.values().filter(may_see).collect(),
+            Some(name) => {
+                let found = self.find_repo(name).and_then(|id| self.repos.get(&id)).filter(may_see);
+                let message = "The listed users and repositories cannot be searched either because the resources do \
+                               not exist or you do not have permission to view them.";
+                vec![found.ok_or_else(|| Refused::invalid("Search", "q", "invalid", Some(message)))?]
+            }
+        };
+        let found = repos.iter().flat_map(|repo| {
+            let fits = |issue: &&Issue| query.fits(repo, issue) && call.shows(issue.created_at);
+            repo.issues.values().filter(fits).map(|issue| (*repo, issue))
+        });
+        let found: Vec<(&Repo, &Issue)> = found.collect();
+        let total = found.len();
+        let mut answer = call.page(found, |(repo, issue)| {
+            let mut shape = self.shape_issue(repo, issue);
+            shape["score"] = json!(1.0);
+            shape
+        })?;
+        answer.body = json!({ "total_count": total, "incomplete_results": false, "search_type": "lexical", "items": answer.body });
+        Ok(answer)
+    }
+
+    /// `POST /issues/{number}/sub_issues`.
+    pub(super) fn post_sub_issue(&mut self, call: &Call, repo_id: u64, parent: u64) -> Result<Answer, Refused> {
+        let repo = self.repo(repo_id)?;
+        repo.issues.get(&parent).ok_or_else(Refused::not_found)?;
+        let id = call.body["sub_issue_id"].as_u64();
+        let child = repo.issues.values().find(|issue| Some(issue.id) == id);
+        let number = child
+            .ok_or_else(|| Refused::new(404, "The provided sub-issue does not exist"))?
+            .number;
+        if number == parent || repo.sub_issues.values().flatten().any(|known| *known == number) {
+            let message = "Issue may not contain duplicate sub-issues and Sub issue may only have one parent";
+            return Err(Refused::new(422, message));
+        }
+        self.repo_mut(repo_id)?
+            .sub_issues
+            .entry(parent)
+            .or_default()
+            .push(number);
+        let mut answer = self.get_issue(repo_id, parent)?;
+        answer.status = 201;
+        Ok(answer)
+    }
+}
+
+impl GitHubDouble {
+    /// All issues, without pull requests, oldest first.
+    pub fn issues(&self, repo: &str) -> anyhow::Result<Vec<Issue>> {
+        let state = self.lock();
+        let repo = state.repo_named(repo)?;
+        let issues = repo
+            .issues
+            .values()
+            .filter(|issue| !repo.pulls.contains_key(&issue.number));
+        Ok(issues.cloned().collect())
+    }
+
+    /// Numbers of the sub-issues of an issue.
+    pub fn sub_issues(&self, repo: &str, number: u64) -> anyhow::Result<Vec<u64>> {
+        let state = self.lock();
+        let known = state.repo_named(repo)?.sub_issues.get(&number);
+        Ok(known.cloned().unwrap_or_default())
+    }
+
+    /// Makes a label that no issue has yet.
+    pub fn add_repo_label(&self, repo: &str, name: &str) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let id = state.repo_named(repo)?.id;
+        state.ensure_label(id, name)?;
+        Ok(())
+    }
+
+    /// Gives the App's installation a permission (`read` or `write`), or takes it (`none`), as its
+    /// owner would. Tokens that were minted before keep what they have.
+    pub fn set_permission(&self, name: &str, level: &str) {
+        let permissions = &mut self.lock().installation.permissions;
+        match Level::parse(level) {
+            Some(level) => permissions.insert(name.to_owned(), level),
+            None => permissions.remove(name),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read() {
+        let query = Query::read("Parser drops repo:octo/widgets is:open").unwrap();
+        assert_eq!(query.words, ["parser", "drops"]);
+        assert_eq!(query.repo.as_deref(), Some("octo/widgets"));
+        assert_eq!(query.is, ["open"]);
+        for text in ["", "author:mona", &"long ".repeat(60)] {
+            assert!(Query::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_in_githubs_form() {
+        let answer: Answer = Query::read("").unwrap_err().into();
+        assert_eq!(answer.body["errors"][0]["code"], "missing");
+    }
+}

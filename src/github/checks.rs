@@ -1,0 +1,140 @@
+//! What others say about a commit: check runs, check suites, commit statuses, as GitHub lists
+//! them. (What it all means together is in `rollup`.) Called by `run` and `worker`.
+//! Never judges, and never writes: that is `check_writes`.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+
+use crate::ids::CommitSha;
+
+use super::client::{Call, Need};
+use super::error::GitHubError;
+use super::payload::null_is_default;
+use super::{AppRef, RepoClient};
+
+/// One check of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CheckRun {
+    /// Id.
+    pub id: u64,
+    /// Name.
+    pub name: String,
+    /// The commit.
+    pub head_sha: CommitSha,
+    /// `queued`, `in_progress`, `completed`, `waiting`, `requested`, `pending`.
+    pub status: String,
+    /// Once completed: `success`, `failure`, `neutral`, `cancelled`, `skipped`, `timed_out`,
+    /// `action_required`, `stale`, `startup_failure`.
+    pub conclusion: Option<String>,
+    /// The App that made it.
+    pub app: Option<AppRef>,
+    /// What its maker calls it.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub external_id: String,
+    /// Where its maker shows it.
+    #[serde(default)]
+    pub details_url: Option<String>,
+    /// When it began.
+    #[serde(default)]
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    #[serde(default)]
+    pub completed_at: Option<DateTime<Utc>>,
+    /// What it says.
+    #[serde(default)]
+    pub output: CheckOutput,
+    /// The suite it belongs to.
+    #[serde(default)]
+    pub check_suite: Option<SuiteRef>,
+    /// Address on GitHub.
+    #[serde(default)]
+    pub html_url: Option<String>,
+}
+
+/// The words of a check run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct CheckOutput {
+    /// Title.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Summary.
+    #[serde(default)]
+    pub summary: Option<String>,
+    /// Details.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Number of remarks on lines.
+    #[serde(default)]
+    pub annotations_count: u64,
+}
+
+/// A reference to a check suite.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SuiteRef {
+    /// Its id.
+    pub id: u64,
+}
+
+/// The checks of one App for a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CheckSuite {
+    /// Id.
+    pub id: u64,
+    /// The commit.
+    pub head_sha: CommitSha,
+    /// As for [`CheckRun::status`].
+    pub status: Option<String>,
+    /// As for [`CheckRun::conclusion`].
+    pub conclusion: Option<String>,
+    /// The App.
+    pub app: Option<AppRef>,
+    /// Number of its check runs. GitHub makes a suite for every App that may write checks, and
+    /// most stay queued and empty for ever.
+    #[serde(default)]
+    pub latest_check_runs_count: u64,
+}
+
+/// One status of a commit, the older way of saying what a check run says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CommitStatus {
+    /// What it is about.
+    pub context: String,
+    /// `pending`, `success`, `failure`, `error`.
+    pub state: String,
+    /// A line of words.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// Where its maker shows it.
+    #[serde(default)]
+    pub target_url: Option<String>,
+    /// When it was set.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The last status of each context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CombinedStatus {
+    /// The statuses. GitHub's own sum is left out: without any status it says `pending`.
+    pub statuses: Vec<CommitStatus>,
+}
+
+impl RepoClient {
+    /// The latest check runs of a commit of each name and App, at most `max`.
+    pub async fn check_runs(&self, sha: &CommitSha, max: usize) -> Result<Vec<CheckRun>, GitHubError> {
+        let call = Call::get(&self.path(&["commits", sha.as_str(), "check-runs"])).needs(Need::Checks);
+        self.list_inside(call, "check_runs", max, |_| true).await
+    }
+
+    /// Check suites of a commit, at most `max`.
+    pub async fn check_suites(&self, sha: &CommitSha, max: usize) -> Result<Vec<CheckSuite>, GitHubError> {
+        let call = Call::get(&self.path(&["commits", sha.as_str(), "check-suites"])).needs(Need::Checks);
+        self.list_inside(call, "check_suites", max, |_| true).await
+    }
+
+    /// `GET /commits/{sha}/status`, at most `max` contexts.
+    pub async fn combined_status(&self, sha: &CommitSha, max: usize) -> Result<CombinedStatus, GitHubError> {
+        let call = Call::get(&self.path(&["commits", sha.as_str(), "status"])).needs(Need::Statuses);
+        let statuses = self.list_inside(call, "statuses", max, |_| true).await?;
+        Ok(CombinedStatus { statuses })
+    }
+}
