@@ -42,7 +42,8 @@ mod verify;
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use join::{
-    BaseMerge, Bench, Carried, Earlier as EarlierMerge, Joined, begin, bundle_of, carry, conflicts_in_words, merge_base,
+    BaseMerge, Bench, Carried, Earlier as EarlierMerge, Joined, MergeInWords, begin, bundle_of, carry, in_words,
+    merge_base,
 };
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;

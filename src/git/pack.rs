@@ -132,11 +132,14 @@ pub(super) async fn with_file(
     let call = git.call(&["hash-object", "-w", "--no-filters", "--stdin"]);
     let blob = call.git_dir(into).stdin(content).run().await?.line();
     let index = into.join("index");
-    let with_index = |call: super::run::Call<'_>| call.git_dir(into).env("GIT_INDEX_FILE", &index).run();
-    with_index(git.call(&["read-tree"]).arg(commit.as_str())).await?;
+    let indexed = |fixed: &[&str]| git.call(fixed).git_dir(into).env("GIT_INDEX_FILE", &index);
+    indexed(&["read-tree"]).arg(commit.as_str()).run().await?;
     let entry = format!("100644,{blob},{path}");
-    with_index(git.call(&["update-index", "--add", "--cacheinfo"]).arg(entry)).await?;
-    Ok(with_index(git.call(&["write-tree"])).await?.line())
+    indexed(&["update-index", "--add", "--cacheinfo"])
+        .arg(entry)
+        .run()
+        .await?;
+    Ok(indexed(&["write-tree"]).run().await?.line())
 }
 
 /// A commit as a letter that `git am` takes; nothing when it has more than `max_bytes`.

@@ -63,23 +63,15 @@ pub fn settled(language: Language, files: &[String]) -> String {
     )
 }
 
-/// Why finished work went to a branch of its own: its branch moved, and the two conflict.
+/// Why finished work did not get onto its branch: that moved, and the two conflict.
 pub fn beside_conflict(language: Language, branch: &str, files: &[String]) -> String {
     let (branch, files) = (code(branch), named(language, files));
     language.pick(
         format!(
-            "somebody pushed to {branch} meanwhile, and those commits conflict with this change in {files}; the finished \
-             change was put on a branch of its own and nothing was overwritten"
+            "somebody pushed to {branch} meanwhile, and those commits conflict with this change in {files}; nothing was \
+             overwritten"
         ),
-        format!("期间有人向 {branch} 推送了提交，与本改动在 {files} 中冲突；已完成的改动放在单独的分支上，没有覆盖任何内容"),
-    )
-}
-
-/// The same, where the pull request is over.
-pub fn beside_over(language: Language, why: &str) -> String {
-    language.pick(
-        format!("{why}; the finished change was put on a branch of its own"),
-        format!("{why}；已完成的改动放在单独的分支上"),
+        format!("期间有人向 {branch} 推送了提交，与本改动在 {files} 中冲突；没有覆盖任何内容"),
     )
 }
 

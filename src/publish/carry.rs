@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::dispatch::{Broken, rebuild, unpack};
-use super::plan::{self, Planned, row};
 use super::fork::{self, ByPatch, Offer};
+use super::plan::{self, Planned, row};
 use super::{Publisher, body};
 use crate::agent::Stop;
 use crate::effect::EffectBody;
@@ -91,6 +91,10 @@ pub async fn put_beside(
     stop: &Stop,
     reason: String,
 ) -> Result<Planned, JobError> {
+    if carry.merge.is_some() && carry.by_patch.is_some() {
+        // A merge is no patch, and a fork's commits are not put on a branch here.
+        return Ok(plan::ending(job, plan::unfinished(stop, reason, None)));
+    }
     let client = publisher.client(job).under_present_name().await?;
     let remote = Remote {
         url: client.git_url(),

@@ -12,8 +12,8 @@ use super::plan::{self, Planned, row};
 use super::{Publisher, body};
 use crate::effect::{EffectBody, PushTo};
 use crate::git::{Import, Remote};
-use crate::github::{Access, GitHubError, PullRepo};
-use crate::ids::{BranchName, CommitSha};
+use crate::github::{Access, GitHubError, PullRepo, RepoClient};
+use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome};
 use crate::phrase::branch as words;
 use crate::text;
@@ -73,6 +73,30 @@ pub async fn way_to(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Who gets the job's work as a patch, if its pull request comes from a fork.
+pub(super) async fn by_patch_of(
+    publisher: &Publisher,
+    job: &Job,
+    client: &RepoClient,
+) -> Result<Option<ByPatch>, JobError> {
+    let Subject::Pull(number) = job.subject else {
+        return Ok(None);
+    };
+    let pull = client.pull(number).await?;
+    let fork = pull.head.repo.as_ref();
+    if fork.is_some_and(|fork| fork.id == job.repo_id) {
+        return Ok(None);
+    }
+    let base = pull
+        .base
+        .branch
+        .parse()
+        .map_err(|error| JobError::Fail(format!("{error}")))?;
+    let name = fork.map(|fork| fork.full_name.as_str());
+    let why = words::fork_not_here(publisher.language, name);
+    Ok(Some(ByPatch { base, why }))
 }
 
 /// A change on its way as a patch.
@@ -152,9 +176,12 @@ async fn as_file(
     let tree = git.with_file((&mirror, &remote), &tip, (&path, patch), &into).await?;
     let title = format!("A patch for {}", job.subject);
     let message = body::message(publisher, &title, offer.message);
-    let commit = git.commit_tree(&into, &tree, &[&tip], &message, &publisher.signature(job)).await?;
+    let commit = git
+        .commit_tree(&into, &tree, &[&tip], &message, &publisher.signature(job))
+        .await?;
     let file = folder.join("patch.bundle");
-    git.write_bundle(&into, &commit, &[&tip], &file, 2 * MAX_PATCH_BYTES as u64).await?;
+    git.write_bundle(&into, &commit, &[&tip], &file, 2 * MAX_PATCH_BYTES as u64)
+        .await?;
     let bundle = tokio::fs::read(&file).await.map_err(local)?;
     let how = words::patch_on_branch(publisher.language, branch.as_str(), &path, offer.import.base.short());
     let _ = write!(details, "\n{how}\n");
@@ -174,7 +201,9 @@ async fn as_file(
     };
     let mut planned = plan::ending_with(job, outcome, details);
     planned.bundle = Some(bundle);
-    planned.effects.insert(0, row(job, plan::seq::PUSH, push(&branch, &tip, &commit, message)));
+    planned
+        .effects
+        .insert(0, row(job, plan::seq::PUSH, push(&branch, &tip, &commit, message)));
     Ok(planned)
 }
 

@@ -2,9 +2,9 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
-use super::fork::{self, ByPatch, Offer};
 use super::{Publisher, body, key};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
@@ -73,8 +73,9 @@ pub enum Goal {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
-        /// The fork that has the branch, where it is one that we may push to.
-        to: Option<PushTo>,
+        /// The fork that has the branch, where it is one that we may push to, and who gets as a patch
+        /// what is not finished.
+        fork: Option<(PushTo, ByPatch)>,
     },
     /// A patch for a pull request whose branch we may not push to.
     Patch(ByPatch),
@@ -133,7 +134,10 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
                 format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
             };
             match &result.target {
-                Goal::Patch(to) => {
+                Goal::Patch(to)
+                | Goal::ExistingPull {
+                    fork: Some((_, to)), ..
+                } => {
                     let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
                     let offer = Offer {
                         import,
@@ -255,8 +259,9 @@ async fn plan_change(
             effects.push(row(job, seq::PULL, open));
             branch
         }
-        Goal::ExistingPull { branch, head, to } => {
-            let push = push(branch, to.as_ref(), Some(head), import, &sha, message);
+        Goal::ExistingPull { branch, head, fork } => {
+            let to = fork.as_ref().map(|(to, _)| to);
+            let push = push(branch, to, Some(head), import, &sha, message);
             effects.push(row(job, seq::PUSH, push));
             details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()

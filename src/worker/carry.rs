@@ -23,6 +23,27 @@ pub(super) enum Worked {
     Planned(Planned),
 }
 
+/// How a result gets to the branch of its pull request.
+pub(super) enum Way {
+    /// The branch is in the job's repository.
+    Here,
+    /// It is in this fork, and what the fork does not take is shown as a patch.
+    Fork(PushTo, ByPatch),
+    /// It is out of our reach.
+    Patch(ByPatch),
+}
+
+impl Way {
+    /// Who gets a patch where nothing can be pushed. Whatever happens, a stranger's commits are not
+    /// put on a branch of the job's repository.
+    pub(super) fn by_patch(self) -> Option<ByPatch> {
+        match self {
+            Way::Here => None,
+            Way::Fork(_, by_patch) | Way::Patch(by_patch) => Some(by_patch),
+        }
+    }
+}
+
 /// What a run begins with that has finished work from before.
 pub(super) enum TakenUp {
     /// The work, to be gone on with.
@@ -73,19 +94,21 @@ impl Worker {
         Ok(true)
     }
 
-    /// The fork that the result goes to, nothing where it stays in the job's repository, or who gets
-    /// a patch instead.
-    pub(super) async fn way_to(
-        &self,
-        base: &BranchName,
-        fork: Option<&Fork>,
-    ) -> Result<Result<Option<PushTo>, ByPatch>, JobError> {
-        let Some(fork) = fork else { return Ok(Ok(None)) };
-        let way = publish::way_to(&self.publisher, fork.repo.as_ref(), fork.may_modify).await?;
-        Ok(way.map(Some).map_err(|why| ByPatch {
+    /// How a result gets to the branch of its pull request.
+    pub(super) async fn way_to(&self, base: &BranchName, fork: Option<&Fork>) -> Result<Way, JobError> {
+        let Some(fork) = fork else { return Ok(Way::Here) };
+        let by_patch = |why| ByPatch {
             base: base.clone(),
             why,
-        }))
+        };
+        let repo = fork.repo.as_ref();
+        Ok(match publish::way_to(&self.publisher, repo, fork.may_modify).await? {
+            Ok(to) => {
+                let name = repo.map(|repo| repo.full_name.as_str());
+                Way::Fork(to, by_patch(branch::fork_not_here(self.publisher.language, name)))
+            }
+            Err(why) => Way::Patch(by_patch(why)),
+        })
     }
 
     /// Stores where finished work stands. The bundle is stored before.
@@ -120,7 +143,6 @@ impl Worker {
             Outcome::Stopped { reason, .. } | Outcome::Refused { reason } => reason,
             other => return Err(JobError::End(other)),
         };
-        let why = branch::beside_over(self.publisher.language, &why);
         self.put_beside(in_hand, carry, why).await
     }
 
@@ -201,10 +223,11 @@ impl Worker {
             });
         } else {
             note(branch::conflicts(language, &joined.files())).await?;
-            let conflicts = run::conflicts_in_words(&self.ports, &mirror, &joined, (head, None), &carry.base).await?;
+            let conflicts = run::in_words(&self.ports, &mirror, &joined, (head, None), &carry.base).await?;
             let remark = format!(
                 "While you worked, somebody pushed to the branch. Your finished change was put on top of their commits, \
-                 and the workspace is that now: their commits are in it, your change is not committed. {conflicts}"
+                 and the workspace is that now: their commits are in it, your change is not committed. {}",
+                conflicts.framed()
             );
             earlier.conversation = Some(conversation.with_remark(&remark));
         }

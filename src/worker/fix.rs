@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::carry::{TakenUp, Worked, head_of};
+use super::carry::{TakenUp, Way, Worked, head_of};
 use super::wait::{Paused, Pausing};
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
@@ -15,8 +15,7 @@ use crate::github::RepoClient;
 use crate::ids::{CommitSha, RunId};
 use crate::job::{Job, JobError};
 use crate::memory::{Keeper, Lasting, Memory};
-use crate::phrase::branch as words;
-use crate::publish::{self, BUNDLE, ByPatch, Carry};
+use crate::publish::{self, BUNDLE, Carry};
 use crate::question::Asked;
 use crate::run::{
     self, CONVERSATION, ChangeSet, Earlier, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
@@ -141,15 +140,7 @@ impl Worker {
         let Target::ExistingPull { base, fork, .. } = target else {
             return Ok(());
         };
-        // Whatever happens, a stranger's commits are not put on a branch of this repository.
-        let by_patch = match (self.way_to(base, fork.as_ref()).await?, fork) {
-            (Err(by_patch), _) => Some(by_patch),
-            (Ok(_), Some(fork)) => Some(ByPatch {
-                base: base.clone(),
-                why: words::fork_not_here(self.publisher.language, fork.repo.as_ref().map(|repo| repo.full_name.as_str())),
-            }),
-            (Ok(_), None) => None,
-        };
+        let by_patch = self.way_to(base, fork.as_ref()).await?.by_patch();
         let now = Carry {
             round: in_hand.leased.job.round,
             base: change.import.base.clone(),
@@ -213,8 +204,17 @@ impl Worker {
                 fork,
                 ..
             } => match self.way_to(&base, fork.as_ref()).await? {
-                Ok(to) => publish::Goal::ExistingPull { branch, head, to },
-                Err(by_patch) => publish::Goal::Patch(by_patch),
+                Way::Here => publish::Goal::ExistingPull {
+                    branch,
+                    head,
+                    fork: None,
+                },
+                Way::Fork(to, by_patch) => publish::Goal::ExistingPull {
+                    branch,
+                    head,
+                    fork: Some((to, by_patch)),
+                },
+                Way::Patch(by_patch) => publish::Goal::Patch(by_patch),
             },
         };
         let result = publish::Result {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::carry::{head_of, is_for_its_branch};
+use super::carry::{Way, head_of, is_for_its_branch};
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
 use crate::effect::PushTo;
@@ -15,7 +15,7 @@ use crate::github::RepoClient;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome};
 use crate::phrase::branch as words;
-use crate::publish::{self, BUNDLE, Carry, Checks, FinishedMerge, MergePlan, Planned};
+use crate::publish::{self, BUNDLE, ByPatch, Carry, Checks, FinishedMerge, MergePlan, Planned};
 use crate::run::{
     self, BaseMerge, Bench, CONVERSATION, Earlier, EarlierMerge, Finished, Gathered, Joined, Place, Ports, Target,
     Verdict,
@@ -29,7 +29,7 @@ const MAX_COUNTED: usize = 10_000;
 /// What is merged into what.
 struct Ends {
     /// The fork that has the branch, where it is one.
-    to: Option<PushTo>,
+    fork: Option<(PushTo, ByPatch)>,
     branch: BranchName,
     head: CommitSha,
     base: BranchName,
@@ -137,9 +137,10 @@ impl Worker {
         else {
             return Err(JobError::Fail("only pull requests have a base to merge".to_owned()));
         };
-        let to = match self.way_to(base, fork.as_ref()).await? {
-            Ok(to) => to,
-            Err(by_patch) => return Ok(Err(words::fork_merge(self.publisher.language, &by_patch.why))),
+        let fork = match self.way_to(base, fork.as_ref()).await? {
+            Way::Here => None,
+            Way::Fork(to, by_patch) => Some((to, by_patch)),
+            Way::Patch(by_patch) => return Ok(Err(words::fork_merge(self.publisher.language, &by_patch.why))),
         };
         // A merge that is finished is carried over as it is: the base may have moved on as well.
         let tip = match carry.and_then(|carry| carry.merge.as_ref()) {
@@ -147,7 +148,7 @@ impl Worker {
             None => self.ports.git.resolve(mirror, &base.full_ref()).await?,
         };
         Ok(Ok(Ends {
-            to,
+            fork,
             branch: branch.clone(),
             head: head.clone(),
             base: base.clone(),
@@ -241,19 +242,21 @@ impl Worker {
         let mirror = mirror_path(&self.state_dir, job.repo_id);
         let spent = self.spent(job).await?;
         let lines = (&ends.head, Some(&ends.tip));
-        let conflicts = run::conflicts_in_words(&self.ports, &mirror, &joined, lines, &ends.tip).await?;
+        let merge = run::in_words(&self.ports, &mirror, &joined, lines, &ends.tip).await?;
         work.brief.instructions = format!(
             "The task is a merge and nothing else: the base branch `{}` was merged into the branch of this pull request, \
              `{}`, and the workspace is the result. Do not work on the pull request's own topic. {} Where the checks of the \
-             result fail, mend what the merge broke.\n\n{conflicts}\n\n{}",
+             result fail, mend what the merge broke.\n\n{}\n\n{}",
             ends.base,
             ends.branch,
             match joined.files().is_empty() {
                 true => "No file conflicted.",
                 false => "Some files conflict.",
             },
+            merge.task,
             job.request.instructions
         );
+        work.brief.notes.push(merge.commits);
         work.mirror = joined.merged.repo.clone();
         work.base = began;
         let clean = Finish::Done {
@@ -341,7 +344,7 @@ impl Worker {
             base: ends.head.clone(),
             times: carry.map_or(0, |carry| carry.times),
             finish: finish.clone(),
-            by_patch: None,
+            by_patch: ends.fork.as_ref().map(|(_, by_patch)| by_patch.clone()),
             merge: Some(merge.clone()),
         };
         self.keep_carry(in_hand, &now).await?;
@@ -412,7 +415,7 @@ impl Worker {
             summary,
             risks,
             import: &change.import,
-            to: ends.to.clone(),
+            to: ends.fork.as_ref().map(|(to, _)| to.clone()),
             diff: &change.diff,
             checks: checks_of(&finished.verdict),
         };

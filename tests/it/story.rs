@@ -6,6 +6,7 @@ mod authority;
 mod branch;
 mod delivery;
 mod fault;
+mod fork;
 mod label;
 mod memory;
 mod outcome;

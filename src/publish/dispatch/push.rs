@@ -144,7 +144,13 @@ impl Step<'_> {
     async fn may_follow(&self, promise: &Promise<'_>) -> Result<bool, Broken> {
         let (publisher, job) = (self.publisher, &self.leased.job);
         let client = self.client_for(promise.to);
-        if promise.expect.is_none() || client.branch_sha(promise.branch).await.map_err(JobError::from)?.is_none() {
+        if promise.expect.is_none()
+            || client
+                .branch_sha(promise.branch)
+                .await
+                .map_err(JobError::from)?
+                .is_none()
+        {
             return Ok(false);
         }
         let carry = Carry::of(&publisher.store, job).await.map_err(JobError::from)?;

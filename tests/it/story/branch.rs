@@ -78,7 +78,7 @@ async fn a_conflict_with_a_push_is_settled_by_the_agent() {
             assert_eq!(commits[1], "Mine", "{commits:?}");
             let shown = service.model.requests()[4].last().to_owned();
             assert!(
-                shown.contains("<<<<<<< pushed-meanwhile") && shown.contains("mona: Mine"),
+                shown.contains("<<<<<<< pushed-meanwhile") && shown.contains("Octo Person: Mine"),
                 "{shown}"
             );
         })

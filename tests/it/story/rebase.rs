@@ -117,7 +117,7 @@ async fn conflicts_with_the_base_are_settled_by_the_agent_and_named() {
             for word in [
                 "`README.md` (contents)",
                 "<<<<<<< this-branch",
-                "mona: Main moves",
+                "Octo Person: Main moves",
                 "Keep both.",
             ] {
                 assert!(prompt.contains(word), "{word}: {prompt}");
