@@ -23,7 +23,7 @@ use forgehand::recorder::Recorder;
 use forgehand::sandbox::{self, Sandbox, SandboxFolders};
 use forgehand::secret::{Redactor, Secret};
 use forgehand::store::Store;
-use forgehand::tool::{Tool, ToolContext, ToolError, ToolOutput, Toolbox};
+use forgehand::tool::{Mode, Tool, ToolContext, ToolError, ToolOutput, Toolbox};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -118,6 +118,7 @@ async fn measure(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, turns: u32) ->
 
 async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model) -> Solution {
     let brief = Brief {
+        mode: Mode::Change,
         repo: "octo/bench".parse().expect("a name"),
         title: "Read a lot".to_owned(),
         request: "Read as much as you can.".to_owned(),
@@ -281,7 +282,8 @@ fn job() -> NewJob {
         subject: Subject::Issue(IssueNumber(1)),
         dedupe_key: None,
         priority: 0,
-        run_at: now,
+        // Before any rounding of the database's clock.
+        run_at: now - chrono::TimeDelta::seconds(1),
         max_attempts: 5,
         request: Request {
             trigger: Trigger::Label {

@@ -11,7 +11,7 @@ use crate::model::{Live, Message, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
-use crate::tool::{Finish, Toolbox};
+use crate::tool::{Finish, Mode, Toolbox};
 
 mod act;
 mod budget;
@@ -21,6 +21,7 @@ mod finish;
 mod frame;
 mod gate;
 mod history;
+mod instructed;
 mod output_cap;
 mod people;
 mod progress;
@@ -46,6 +47,9 @@ pub const CONVERSATION: &str = "conversation";
 /// What the agent is asked. Text of strangers is framed as such when the prompt is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
+    /// What the run is for.
+    #[serde(default)]
+    pub mode: Mode,
     /// The repository.
     pub repo: RepoName,
     /// Title of the issue, pull request or task.
@@ -99,6 +103,12 @@ pub struct Checkpoint {
     /// The model's real context window, where it turned out to be smaller than its profile says.
     #[serde(default)]
     pub window: Option<u64>,
+    /// Whether people approved the plan that was proposed.
+    #[serde(default)]
+    pub is_approved: bool,
+    /// How many instructions that came while it worked the agent was given.
+    #[serde(default)]
+    pub heard: u32,
 }
 
 impl Checkpoint {
@@ -111,6 +121,8 @@ impl Checkpoint {
         cost_usd: 0.0,
         spent_ms: 0,
         window: None,
+        is_approved: false,
+        heard: 0,
     };
 
     /// Whether anything was said.
@@ -124,6 +136,7 @@ impl Checkpoint {
         Self {
             logged: 0,
             unlogged: Vec::new(),
+            heard: 0,
             ..self
         }
     }
@@ -241,6 +254,7 @@ async fn work(task: &Task<'_>, meter: Meter, stop: &CancellationToken) -> Result
             return Ok(progress.solution(stop));
         }
         progress.warn().await?;
+        progress.hear().await?;
         let reply = match progress.ask().await? {
             Asked::Replied(reply) => reply,
             Asked::Ended(stop) => return Ok(progress.solution(stop)),

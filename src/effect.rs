@@ -69,6 +69,29 @@ pub struct PushTo {
     pub repo: RepoName,
 }
 
+/// A comment on a line of a pull request's difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineComment {
+    /// The file.
+    pub path: String,
+    /// The line, counted on its side.
+    pub line: u64,
+    /// The old or the new file.
+    pub side: Side,
+    /// Text.
+    pub body: String,
+}
+
+/// Which file of a difference a line is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Side {
+    /// The old file, for lines that were taken out.
+    Left,
+    /// The new file.
+    Right,
+}
+
 /// What is to be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -126,6 +149,17 @@ pub enum EffectBody {
         /// Whether it is opened as a draft.
         draft: bool,
     },
+    /// One review of a pull request.
+    SubmitReview {
+        /// The pull request.
+        number: IssueNumber,
+        /// The head that was read.
+        commit: CommitSha,
+        /// Text, without the marker.
+        body: String,
+        /// Comments on lines of its difference.
+        comments: Vec<LineComment>,
+    },
     /// The status comment shows what people are asked, rendered from the log when its turn comes.
     Ask,
     /// The status comment's last text, rendered from the log when its turn comes.
@@ -152,6 +186,7 @@ impl EffectBody {
             EffectBody::Comment { .. } => "comment",
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
+            EffectBody::SubmitReview { .. } => "submit_review",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::RemoveLabel { .. } => "remove_label",
@@ -162,7 +197,10 @@ impl EffectBody {
     /// waited for. The other kinds have a natural key or are sets: a repeat finds or changes
     /// nothing.
     pub fn repeats_are_visible(&self) -> bool {
-        matches!(self, EffectBody::StatusComment { .. } | EffectBody::Comment { .. })
+        matches!(
+            self,
+            EffectBody::StatusComment { .. } | EffectBody::Comment { .. } | EffectBody::SubmitReview { .. }
+        )
     }
 }
 

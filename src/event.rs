@@ -305,6 +305,11 @@ pub enum RunEvent {
     },
     /// Nobody answered in time.
     Unanswered,
+    /// A person added an instruction, and the agent was told.
+    Instructed {
+        /// Login.
+        by: String,
+    },
     /// The agent finished, or was stopped with work in hand.
     Solved {
         /// How it ended, in a word: finished, nothing_to_do, budget, stuck, cancelled.

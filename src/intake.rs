@@ -11,4 +11,4 @@ mod triage;
 pub use accept::{Accepted, Verdict, accept};
 pub use command::{Command, CommandProblem, Retry};
 pub use payload::{BadDelivery, Delivery, Payload, Repo, Sender};
-pub use triage::{Intent, Rules, STATUS_REPLY, triage};
+pub use triage::{Intent, RETRY_PUBLISH, Rules, STATUS_REPLY, triage};

@@ -332,6 +332,13 @@ pub enum Outcome {
     },
     /// A question or command was answered.
     Answered,
+    /// A pull request was reviewed.
+    Reviewed {
+        /// `pass`, `needs_fix` or `rebuild`.
+        verdict: String,
+        /// Comments on lines.
+        comments: u32,
+    },
     /// The agent found that nothing has to change.
     NothingToDo {
         /// Its reasons.

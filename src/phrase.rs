@@ -6,6 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 pub mod branch;
+pub mod command;
+pub mod plan;
+pub mod review;
+pub mod status;
+pub mod steer;
 
 /// The language of what the program writes on GitHub. Models write in whatever language they are
 /// asked in; names, commands, reasons of other programs and the log stay as they are.

@@ -25,6 +25,7 @@ mod join;
 mod marker;
 mod outcome;
 mod plan;
+mod review;
 mod risk;
 mod settle;
 mod status;

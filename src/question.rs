@@ -30,6 +30,8 @@ pub enum Question {
         #[serde(default)]
         consequence: String,
     },
+    /// Whether the work may be done as it is planned.
+    Plan(ProposedPlan),
     /// Whether a tool call may run that the rules do not allow by themselves.
     Permit {
         /// Its permission key.
@@ -37,6 +39,58 @@ pub enum Question {
         /// The call as it would run.
         call: String,
     },
+}
+
+/// What the agent means to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposedPlan {
+    /// In two or three sentences: what is wrong or wanted, and how it will be done.
+    pub summary: String,
+    /// What will be done, in order, one sentence each.
+    pub steps: Vec<String>,
+    /// Files that will be changed or made, each with what happens to it.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Tests that will be written or changed, and commands that will show that it works.
+    #[serde(default)]
+    pub tests: Vec<String>,
+    /// What could go wrong, what is not known, and what was decided although it could be decided otherwise.
+    #[serde(default)]
+    pub risks: Vec<String>,
+}
+
+/// Most items of one list of a plan.
+const MAX_PLAN_ITEMS: usize = 20;
+
+impl ProposedPlan {
+    /// The whole as plain text.
+    pub fn in_words(&self) -> String {
+        let mut words = self.summary.clone();
+        for (at, step) in self.steps.iter().enumerate() {
+            words.push_str(&format!("\n{}. {step}", at + 1));
+        }
+        for (name, items) in [("Files", &self.files), ("Tests", &self.tests), ("Risks", &self.risks)] {
+            if !items.is_empty() {
+                words.push_str(&format!("\n{name}:\n- {}", items.join("\n- ")));
+            }
+        }
+        words
+    }
+
+    fn cleaned(&self, clean: &dyn Fn(&str) -> String) -> Self {
+        let list = |items: &[String]| -> Vec<String> {
+            let items = items.iter().map(|item| clean(item));
+            items.filter(|item| !item.is_empty()).take(MAX_PLAN_ITEMS).collect()
+        };
+        Self {
+            summary: clean(&self.summary),
+            steps: list(&self.steps),
+            files: list(&self.files),
+            tests: list(&self.tests),
+            risks: list(&self.risks),
+        }
+    }
 }
 
 impl Question {
@@ -47,6 +101,7 @@ impl Question {
             Question::Confirm { action, consequence } => {
                 vec![format!("May I go on with this? {action} What it means: {consequence}")]
             }
+            Question::Plan(plan) => vec![format!("May I do it in this way? {}", plan.summary)],
             Question::Permit { key, call } => vec![format!("May I run this ({key})? {call}")],
         }
     }
@@ -55,11 +110,12 @@ impl Question {
     /// Done twice, it changes nothing more.
     #[must_use]
     pub fn cleaned(&self, clean: &dyn Fn(&str) -> String) -> Self {
-        let clean = |words: &String| text::cap_middle(&clean(words).replace('\0', "␀"), MAX_TEXT_BYTES);
+        let clean = |words: &str| text::cap_middle(&clean(words).replace('\0', "␀"), MAX_TEXT_BYTES);
         match self {
             Question::Ask { questions } => Question::Ask {
-                questions: questions.iter().take(MAX_QUESTIONS).map(clean).collect(),
+                questions: questions.iter().take(MAX_QUESTIONS).map(|words| clean(words)).collect(),
             },
+            Question::Plan(plan) => Question::Plan(plan.cleaned(&clean)),
             Question::Confirm { action, consequence } => Question::Confirm {
                 action: clean(action),
                 consequence: clean(consequence),

@@ -27,7 +27,8 @@ use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::tool::{Finish, Toolbox, Web};
+use crate::text;
+use crate::tool::{Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod environment;
@@ -37,6 +38,7 @@ mod join;
 mod opening;
 mod record;
 mod restore;
+mod reviewing;
 mod verify;
 
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
@@ -54,6 +56,9 @@ use opening::{local_failure, open};
 const MAX_REPAIRS: u32 = 2;
 
 pub use crate::agent::CONVERSATION;
+
+/// What an agent is told that finished while somebody was writing.
+const MORE_TO_DO: &str = "The work is not over yet: something was added to it while you finished.";
 
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
@@ -168,6 +173,8 @@ pub struct Finished {
 const MAX_CHANGE_BYTES: u64 = 60 * 1024 * 1024;
 /// Most bytes of a diff that is kept for people.
 const MAX_DIFF_BYTES: usize = 200 * 1024;
+/// Most bytes of an answer in the log; people read the whole in the comment.
+const MAX_SUMMARY_BYTES: usize = 2 * 1024;
 
 /// Does the work: opens the workspace, lets the agent work, imports and verifies the change.
 ///
@@ -224,6 +231,7 @@ impl Desk<'_> {
         for text in std::mem::take(&mut work.guidance.notes) {
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
+        let changes_code = work.brief.mode.changes_code();
         let mut verdict = Verdict::new(work.brief.checks.clone());
         let has_begun = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let worked_in = has_begun || earlier.solution.is_some();
@@ -247,13 +255,15 @@ impl Desk<'_> {
                 let prepare = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
                 stage(self.recorder, Stage::SetUp, prepare).await?;
             }
-        } else {
+        } else if changes_code {
             let prepare = self.prepare(&work, worked_in);
             let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
             verdict.base = base;
             work.brief.notes.extend(notes);
         }
-        work.brief.notes.extend(verdict.base_in_words());
+        if changes_code {
+            work.brief.notes.extend(verdict.base_in_words());
+        }
         if let Some(memory) = &self.ports.memory {
             work.brief.notes.extend(memory.in_brief().await?);
         }
@@ -309,7 +319,16 @@ impl Desk<'_> {
                 Some(solution) => solution,
                 None => stage(self.recorder, Stage::Solve, self.solve(&record, resume.take())).await?,
             };
-            let (change, violations) = self.import(work).await?;
+            if self.has_more_to_do(&solution).await {
+                resume = Some(solution.conversation.with_remark(MORE_TO_DO));
+                self.keep(CONVERSATION, &resume).await?;
+                self.keep(SOLUTION, &None::<Solution>).await?;
+                continue;
+            }
+            let (change, violations) = match work.brief.mode.changes_code() {
+                true => self.import(work).await?,
+                false => (None, Vec::new()),
+            };
             verdict.head.clear(); // what an earlier change of this run came to
             record_solved(self.recorder, &solution, change.as_ref()).await?;
             let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
@@ -359,6 +378,21 @@ impl Desk<'_> {
         }
     }
 
+    /// Whether somebody said something to a run that thought it had finished.
+    async fn has_more_to_do(&self, solution: &Solution) -> bool {
+        let ended = matches!(
+            solution.stop,
+            Stop::Finished(Finish::Done { .. } | Finish::NothingToDo { .. })
+        );
+        ended
+            && !self
+                .ports
+                .people
+                .said_since(solution.conversation.heard)
+                .await
+                .is_empty()
+    }
+
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
     /// it back to work.
     async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
@@ -388,14 +422,15 @@ impl Desk<'_> {
 
     /// What the agent works with.
     fn tools(&self, record: &Record) -> Toolbox {
-        let of_the_sandbox = Toolbox::for_model(&self.ports.model.profile())
-            .with_children()
+        let mode = record.brief.mode;
+        let of_the_sandbox = Toolbox::for_mode(&self.ports.model.profile(), mode)
+            .with_children(mode)
             .testing_by(&record.checks)
             .with_skills(&record.setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
-        match self.ports.people.can_ask() {
+        match self.ports.people.can_ask() && mode.changes_code() {
             true => tools.asking_people(),
             false => tools,
         }
@@ -411,7 +446,11 @@ impl Desk<'_> {
             failing_checks: failed.map(|check| check.command.clone()).collect(),
             guidance: work.guidance.clone(),
             review_before_finish: config.review_before_finish,
-            max_explore_turns: config.max_explore_turns,
+            max_explore_turns: match work.brief.mode {
+                Mode::Change => config.max_explore_turns,
+                // To look around is what it is for.
+                Mode::Plan | Mode::Answer | Mode::Review => u32::MAX,
+            },
         }
     }
 
@@ -481,6 +520,9 @@ async fn record_solved(
     let (how, summary) = match &solution.stop {
         Stop::Finished(Finish::Done { title, .. }) => ("finished", title.clone()),
         Stop::Finished(Finish::NothingToDo { reason }) => ("nothing_to_do", reason.clone()),
+        Stop::Finished(Finish::Answered { answer }) => ("answered", text::cap(answer, MAX_SUMMARY_BYTES)),
+        Stop::Finished(Finish::Planned(plan)) => ("planned", plan.summary.clone()),
+        Stop::Finished(Finish::Reviewed(review)) => ("reviewed", review.summary.clone()),
         Stop::Finished(Finish::Refused { reason }) => ("refused", reason.clone()),
         Stop::Budget(limit) => ("budget", limit.clone()),
         Stop::Cancelled => ("cancelled", String::new()),

@@ -47,11 +47,15 @@ mod memory;
 mod questions;
 mod recovery;
 mod repositories;
+mod retry;
 mod row;
 mod settle;
+mod steering;
 mod transitions;
 
 pub use connect::{PostgresStore, SqliteStore};
+pub use retry::Republished;
+pub use steering::Steered;
 
 /// Why the database did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

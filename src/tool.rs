@@ -15,6 +15,7 @@ use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod agent;
 mod alias;
+mod answer;
 mod apply_patch;
 mod arguments;
 mod ask_user;
@@ -26,14 +27,17 @@ mod diff;
 mod edit;
 mod edit_file;
 mod finish;
+mod finish_review;
 mod glob;
 mod grep;
 mod key;
 mod list_directory;
 mod memory;
+mod mode;
 mod near_names;
 mod patch;
 mod plan;
+mod propose_plan;
 mod read_file;
 mod reason;
 mod review;
@@ -44,6 +48,8 @@ mod skill;
 mod web;
 mod write_file;
 
+pub use finish_review::{PullFinding, PullReview, Severity};
+pub use mode::{Mode, only_reads};
 pub use review::{Finding, Review, Verdict};
 pub use web::Web;
 
@@ -130,6 +136,15 @@ pub enum Finish {
         /// Why.
         reason: String,
     },
+    /// The question is answered.
+    Answered {
+        /// The answer, Markdown.
+        answer: String,
+    },
+    /// The plan that nobody could be asked to approve.
+    Planned(crate::question::ProposedPlan),
+    /// The pull request is reviewed.
+    Reviewed(PullReview),
     /// The request should not be done.
     Refused {
         /// Why.
@@ -250,19 +265,21 @@ impl Toolbox {
 
     /// What a child may do on an errand: look, and give its conclusion.
     pub fn for_errand(errand: &Errand) -> Self {
-        let mut tools = Self::standard();
-        tools.tools.retain(|(spec, _)| READ_ONLY.contains(&spec.name.as_str()));
-        tools.asking.clear();
-        tools.with(match errand {
+        Self::standard().reading().with(match errand {
             Errand::Answer { .. } => Box::new(agent::Conclude),
             Errand::Review { .. } => Box::new(review::ConcludeReview),
         })
     }
 
-    /// The same tools and those that send a child on an errand.
+    /// The same tools and those that send a child on an errand; where nothing is changed there is
+    /// no change to review.
     #[must_use]
-    pub fn with_children(self) -> Self {
-        self.with(Box::new(agent::AskChild)).with(Box::new(review::AskReview))
+    pub fn with_children(self, mode: Mode) -> Self {
+        let with_child = self.with(Box::new(agent::AskChild));
+        match mode.changes_code() {
+            true => with_child.with(Box::new(review::AskReview)),
+            false => with_child,
+        }
     }
 
     /// The same tools and the one that shows skills, if there are any.

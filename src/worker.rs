@@ -31,6 +31,8 @@ mod heartbeat;
 mod maintenance;
 mod poll;
 mod rebase;
+mod retry;
+mod steer;
 mod wait;
 
 pub use maintenance::maintain;
@@ -210,19 +212,14 @@ impl Worker {
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
         }
         match leased.job.kind {
-            JobKind::Fix => Box::pin(self.fix(in_hand, &client)).await,
             JobKind::Rebase => Box::pin(self.rebase(in_hand, &client)).await,
+            kind if kind.is_work() => Box::pin(self.fix(in_hand, &client)).await,
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
-            kind @ (JobKind::Plan
-            | JobKind::Ask
-            | JobKind::Review
-            | JobKind::Draft
-            | JobKind::Steer
-            | JobKind::Retry
-            | JobKind::Budget
-            | JobKind::Create) => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
+            JobKind::Steer => Box::pin(self.steer(in_hand)).await,
+            JobKind::Retry => Box::pin(self.retry(in_hand)).await,
+            kind => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
         }
     }
 

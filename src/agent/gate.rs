@@ -43,7 +43,7 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
         Decision::Ask => {
             let question = permission_of(task, call);
             match task.people.ask(&question).await {
-                Answer::Yes => None,
+                Answer::Yes | Answer::Approved(_) => None,
                 Answer::YesForRun => grant(task, &key, Scope::Run).await?,
                 Answer::YesForRepository => grant(task, &key, Scope::Repository).await?,
                 Answer::Later => Some(pause(question)),
@@ -96,6 +96,7 @@ pub(super) async fn ask(task: &Task<'_>, question: Question) -> Gated {
     match task.people.ask(&question).await {
         Answer::Said(words) => said(words, true),
         Answer::Yes | Answer::YesForRun | Answer::YesForRepository => said("yes".to_owned(), true),
+        Answer::Approved(remarks) => said(format!("yes. {remarks}"), true),
         Answer::No => said("no".to_owned(), true),
         Answer::Nobody => said(
             "nobody can be asked in this run: decide yourself, and name what you assumed".to_owned(),
@@ -106,7 +107,7 @@ pub(super) async fn ask(task: &Task<'_>, question: Question) -> Gated {
 }
 
 /// The call stays without an output until the answer is there: it is made again then.
-fn pause(question: Question) -> Gated {
+pub(super) fn pause(question: Question) -> Gated {
     Gated {
         output: String::new(),
         ok: false,

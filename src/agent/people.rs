@@ -19,6 +19,8 @@ pub enum Answer {
     YesForRun,
     /// Yes, in this repository from now on.
     YesForRepository,
+    /// Yes to a plan, with remarks.
+    Approved(String),
     /// No.
     No,
     /// It comes later: the run ends here and goes on with the answer.
@@ -43,6 +45,12 @@ pub trait People: Send + Sync {
 
     /// Asks, and waits for the answer where there is one.
     async fn ask(&self, question: &Question) -> Answer;
+
+    /// Instructions that came since the run began without being asked for, but for the first
+    /// `heard`, which were passed on already. Oldest first.
+    async fn said_since(&self, _heard: u32) -> Vec<Reply> {
+        Vec::new()
+    }
 }
 
 /// Nobody: the run is unattended.
@@ -68,6 +76,13 @@ pub fn answer(question: &Question, replies: &[Reply]) -> Option<Answer> {
     let last = replies.last()?;
     let verdict = replies.iter().rev().find_map(|reply| yes_or_no(&reply.words));
     match (question, verdict) {
+        // The last word counts: somebody may have changed their mind.
+        (Question::Plan(_), _) => Some(match (yes_or_no(&last.words), after_first_word(&last.words)) {
+            (Some(true), "") => Answer::Yes,
+            (Some(true), remarks) => Answer::Approved(quoted_by(&last.by, remarks)),
+            (Some(false), "") => Answer::No,
+            _ => Answer::Said(quoted(&[], replies)),
+        }),
         (Question::Permit { .. }, Some(true)) => Some(Answer::Yes),
         (Question::Permit { .. }, _) => Some(Answer::No),
         (Question::Confirm { .. }, Some(true)) if is_plain(&last.words) => Some(Answer::Yes),
@@ -85,6 +100,19 @@ fn yes_or_no(words: &str) -> Option<bool> {
         "no" | "n" | "nope" | "reject" | "rejected" => Some(false),
         _ => None,
     }
+}
+
+/// What follows the first word.
+fn after_first_word(words: &str) -> &str {
+    let rest = words.trim_start().trim_start_matches(char::is_alphabetic);
+    rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ':' | ';' | '!'))
+        .trim_end()
+}
+
+fn quoted_by(by: &str, words: &str) -> String {
+    let words = text::cap_middle(words.trim(), MAX_WORDS_BYTES);
+    let lines: Vec<String> = words.lines().map(|line| format!("> {line}")).collect();
+    format!("{by} says:\n{}", lines.join("\n"))
 }
 
 /// Whether there is nothing in an answer but yes or no.
@@ -216,5 +244,30 @@ mod tests {
             assert_eq!(super::answer(&permit, &said), Some(expected), "{words}");
         }
         assert_eq!(answer(&permit, &[]), None);
+    }
+
+    #[test]
+    fn a_plan_is_approved_by_a_yes_and_by_nothing_else() {
+        let plan = Question::Plan(crate::question::ProposedPlan {
+            summary: "s".to_owned(),
+            steps: vec!["a".to_owned()],
+            files: Vec::new(),
+            tests: Vec::new(),
+            risks: Vec::new(),
+        });
+        let said = |words: &[&str]| {
+            let replies: Vec<Reply> = words.iter().map(|words| reply(words)).collect();
+            answer(&plan, &replies).unwrap()
+        };
+        assert_eq!(said(&["yes"]), Answer::Yes);
+        assert_eq!(said(&["Approved."]), Answer::Yes);
+        assert_eq!(
+            said(&["yes\nKeep the old name."]),
+            Answer::Approved("mona says:\n> Keep the old name.".to_owned())
+        );
+        assert_eq!(said(&["no"]), Answer::No);
+        assert!(matches!(said(&["no\nUse a map."]), Answer::Said(words) if words.contains("Use a map.")));
+        assert!(matches!(said(&["Yesterday I saw it"]), Answer::Said(_)));
+        assert!(matches!(said(&["yes", "wait, no: a map"]), Answer::Said(_)));
     }
 }

@@ -32,6 +32,10 @@ pub(super) struct Progress<'a> {
     pub(super) specs: Vec<ToolSpec>,
     /// The model's real context window, where it turned out to be smaller than its profile says.
     pub(super) window: Option<u64>,
+    /// Whether people approved the plan, where one comes first.
+    pub(super) is_approved: bool,
+    /// Instructions that came meanwhile and were passed on.
+    pub(super) heard: u32,
 }
 
 impl<'a> Progress<'a> {
@@ -52,6 +56,8 @@ impl<'a> Progress<'a> {
             output_cap: OutputCap::default(),
             specs,
             window: None,
+            is_approved: false,
+            heard: task.resume.as_ref().map_or(0, |earlier| earlier.heard),
         };
         match &task.resume {
             Some(earlier) if earlier.has_begun() => progress.take_up(earlier).await?,
@@ -62,6 +68,7 @@ impl<'a> Progress<'a> {
 
     async fn take_up(&mut self, earlier: &Checkpoint) -> Result<(), SolveError> {
         self.window = earlier.window;
+        self.is_approved = earlier.is_approved;
         // Otherwise they were stored after the checkpoint was.
         if self.history.length() == earlier.logged {
             for message in &earlier.unlogged {
@@ -130,6 +137,8 @@ impl<'a> Progress<'a> {
             cost_usd: self.meter.cost_usd,
             spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
             window: self.window,
+            is_approved: self.is_approved,
+            heard: self.heard,
         }
     }
 

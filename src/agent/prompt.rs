@@ -11,9 +11,13 @@ use super::frame::{framed, neutral, show_hidden_html};
 use crate::agent::{Brief, Budget, Setting};
 use crate::model::ToolSpec;
 use crate::text;
+use crate::tool::Mode;
 
 /// Most bytes of the request: issue, discussion, review threads.
 const MAX_REQUEST_BYTES: usize = 20 * 1024;
+
+/// Most bytes of a pull request with its difference.
+const MAX_REVIEWED_BYTES: usize = 128 * 1024;
 
 /// Most bytes of the words of the person who triggered the run.
 const MAX_INSTRUCTIONS_BYTES: usize = 8 * 1024;
@@ -50,6 +54,8 @@ static PROMPTS: LazyLock<Environment<'static>> = LazyLock::new(|| {
     prompts.set_syntax(syntax.expect("the usual marks are valid"));
     for (name, text) in [
         ("system", include_str!("prompts/system.md")),
+        ("answer", include_str!("prompts/answer.md")),
+        ("review_pull", include_str!("prompts/review_pull.md")),
         ("brief", include_str!("prompts/brief.md")),
         ("child", include_str!("prompts/child.md")),
         ("child_brief", include_str!("prompts/child_brief.md")),
@@ -101,10 +107,19 @@ pub(super) fn main(facts: &Facts<'_>, fence: &str) -> Prompt {
     let originals = [brief.request.as_str(), &brief.instructions];
     let tools: Vec<String> = facts.tools.iter().map(|tool| tool.name.clone()).collect();
     Prompt {
-        system: render("system", context! { tools }),
+        system: render(system_of(brief.mode), context! { tools }),
         had_hidden_text: originals != [request.as_str(), &instructions]
             || shown.iter().any(|text| text.chars().any(is_deceptive)),
         brief: render_brief(facts, &instructions, fence),
+    }
+}
+
+/// The rules of a kind of run.
+fn system_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Change | Mode::Plan => "system",
+        Mode::Answer => "answer",
+        Mode::Review => "review_pull",
     }
 }
 
@@ -130,6 +145,8 @@ fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
         "brief",
         context! {
             fence,
+            plan_first => brief.mode == Mode::Plan,
+            changes_code => brief.mode.changes_code(),
             repo => brief.repo.as_str(),
             request => request_of(brief, fence),
             instructions => capped(instructions, MAX_INSTRUCTIONS_BYTES),
@@ -156,7 +173,11 @@ fn request_of(brief: &Brief, fence: &str) -> String {
     let rest = request.trim().strip_prefix(title.as_str());
     let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('\n'));
     let rest = rest.unwrap_or(&request).trim();
-    let request = format!("{title}\n\n{}", text::cap(rest, MAX_REQUEST_BYTES));
+    let most = match brief.mode {
+        Mode::Review => MAX_REVIEWED_BYTES,
+        Mode::Change | Mode::Plan | Mode::Answer => MAX_REQUEST_BYTES,
+    };
+    let request = format!("{title}\n\n{}", text::cap(rest, most));
     framed(request.trim_end(), fence)
 }
 

@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::watch::{Next, Repeat};
 use super::written::Written;
 use super::{gate, prompt, subagent, winddown};
-use crate::agent::{SolveError, Stop};
+use crate::agent::{Question, SolveError, Stop};
 use crate::conversation::Entry;
 use crate::event::{RunEvent, Usage};
 use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, ToolCall};
@@ -302,7 +302,7 @@ impl Progress<'_> {
     /// Whether a call of an interrupted reply may be made now. The first can have begun; in others
     /// a secret may have been taken out of the arguments when they were stored.
     fn may_run_late(&self, call: &ToolCall, at: usize) -> bool {
-        let asks = matches!(call.name.as_str(), "ask_user" | "confirm");
+        let asks = matches!(call.name.as_str(), "ask_user" | "confirm" | "propose_plan");
         let is_whole = !call.arguments.contains(REDACTED);
         asks || is_whole && (at > 0 || self.task.tools.may_repeat(call) || gate::was_asked(self.task, call))
     }
@@ -321,6 +321,9 @@ impl Progress<'_> {
         if let Some(words) = self.output_cap.cut(call) {
             return Ok(Ran::skipped(words));
         }
+        if let Some(words) = self.comes_too_early(call) {
+            return Ok(Ran::skipped(words));
+        }
         if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
@@ -334,6 +337,13 @@ impl Progress<'_> {
                 self.discipline.plan.clone_from(&steps);
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
+            }
+            Ok(ToolOutput::Ask(Question::Plan(plan))) => {
+                let heard = self.propose(plan).await;
+                Ran {
+                    end: heard.end,
+                    ..Ran::well(heard.output)
+                }
             }
             Ok(ToolOutput::Ask(question)) => gate::ask(self.task, question).await.into(),
             Ok(ToolOutput::Finish(_)) if failed_before > 0 && self.meter.turns_left() > 0 => Ran {

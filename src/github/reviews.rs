@@ -3,9 +3,10 @@
 //! changes: a review of ours is a comment.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use crate::effect::Side;
 use crate::ids::{CommentId, CommitSha, IssueNumber};
 
 use super::client::Call;
@@ -34,16 +35,6 @@ pub struct Review {
     /// Address on the pull request's page.
     #[serde(default)]
     pub html_url: String,
-}
-
-/// Which side of the diff a line is counted on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Side {
-    /// The old file, for deleted lines.
-    Left,
-    /// The new file.
-    Right,
 }
 
 /// A comment on lines, to be posted with a review.

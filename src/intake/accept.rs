@@ -14,6 +14,9 @@ use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError,
 /// has open at a time.
 const MAX_JOBS: u32 = 10_000;
 
+/// Requests of bots on one issue or pull request that are taken within an hour.
+const MAX_BOT_REQUESTS: usize = 5;
+
 /// Removals of a label that are looked at to find one after its last coming.
 const MAX_REMOVALS: u32 = 1_000;
 
@@ -229,11 +232,18 @@ impl Applying<'_> {
     }
 
     async fn start(&mut self, job: &NewJob) -> Result<Verdict, StoreError> {
+        if self.is_a_loop(job).await? {
+            tracing::warn!(target: "forgehand::security", repo = %job.repo_id, subject = %job.subject, actor = %job.request.actor.login, "bots ask again and again; no more is taken there for a while");
+            return Ok(self.note(Verdict::Ignored, "bots ask here too often".to_owned()));
+        }
         if let Some(reason) = self.withdrawn(job).await? {
             return Ok(self.note(Verdict::Ignored, reason.to_owned()));
         }
-        let answer = self.as_answer(job).await?;
-        let job = answer.as_ref().unwrap_or(job);
+        let other = match self.as_answer(job).await? {
+            Some(answer) => Some(answer),
+            None => self.as_instruction(job).await?,
+        };
+        let job = other.as_ref().unwrap_or(job);
         match self.tx.insert_job(job, self.now()).await? {
             Some(id) => {
                 self.jobs.push(id.clone());
@@ -255,9 +265,48 @@ impl Applying<'_> {
         answer.priority = CONTROL_PRIORITY;
         answer.dedupe_key = job.dedupe_key.as_ref().map(|key| key.replacen("fix:", "answer:", 1));
         if answer.request.instructions.is_empty() {
-            answer.request.instructions = "Go on, and decide yourself.".to_owned();
+            // To a plan that waits this is consent, to a question it is none of an answer.
+            answer.request.instructions = "Yes, go on, and decide yourself.".to_owned();
         }
         Ok(Some(answer))
+    }
+
+    /// While a job changes code there, the words of another `fix` are meant for it: they reach it
+    /// before its next model call. Whether there is still time, and whether the person may, is
+    /// looked at when its turn comes; if not, it is a job of its own as before.
+    async fn as_instruction(&mut self, job: &NewJob) -> Result<Option<NewJob>, StoreError> {
+        let is_said = matches!(job.request.trigger, Trigger::Comment { .. });
+        if job.kind != JobKind::Fix || !is_said || job.request.instructions.is_empty() {
+            return Ok(None);
+        }
+        let at_work = self
+            .jobs_of(Some(job.repo_id), Some(&job.subject), &[JobState::Leased])
+            .await?;
+        let changes_code = |kind| matches!(kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase);
+        if !at_work.iter().any(|other| changes_code(other.kind)) {
+            return Ok(None);
+        }
+        let mut instruction = job.clone();
+        instruction.kind = JobKind::Steer;
+        instruction.priority = CONTROL_PRIORITY;
+        instruction.dedupe_key = job.dedupe_key.as_ref().map(|key| key.replacen("fix:", "steer:", 1));
+        Ok(Some(instruction))
+    }
+
+    /// P07: Apps that may give work and answer each other could go on for ever. Above this many
+    /// requests of bots on one subject within an hour, no more are taken there.
+    async fn is_a_loop(&mut self, job: &NewJob) -> Result<bool, StoreError> {
+        if !job.request.actor.is_bot {
+            return Ok(false);
+        }
+        let since = self.now() - chrono::TimeDelta::hours(1);
+        let jobs = self
+            .jobs_of(Some(job.repo_id), Some(&job.subject), JobState::ALL)
+            .await?;
+        let recent = jobs
+            .iter()
+            .filter(|other| other.request.actor.is_bot && other.created_at > since);
+        Ok(recent.count() >= MAX_BOT_REQUESTS)
     }
 
     /// W15: deliveries come in any order. Whether the trigger is known to be gone already.

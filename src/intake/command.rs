@@ -3,9 +3,9 @@
 //! footnotes and tables never command anything. Pure; only the first command of a comment counts.
 //! Never asks who wrote the comment and never runs anything: the words after a verb stay text.
 
-use std::fmt;
-
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use crate::phrase::{Language, command as words};
 
 /// More of a comment is not looked at. GitHub's own limit is 65,536 characters.
 const MAX_COMMENT_BYTES: usize = 256 * 1024;
@@ -103,17 +103,17 @@ pub enum CommandProblem {
     BadArgument {
         /// The verb.
         verb: &'static str,
-        /// What is expected.
-        expected: &'static str,
+        /// What is expected, in English and Chinese.
+        expected: (&'static str, &'static str),
     },
 }
 
-impl fmt::Display for CommandProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CommandProblem {
+    /// The problem in a sentence.
+    pub fn in_words(&self, language: Language) -> String {
         match self {
-            CommandProblem::UnknownVerb { verb: Some(verb) } => write!(f, "I do not know the command `{verb}`."),
-            CommandProblem::UnknownVerb { verb: None } => f.write_str("I do not know this command."),
-            CommandProblem::BadArgument { verb, expected } => write!(f, "`{verb}` {expected}."),
+            CommandProblem::UnknownVerb { verb } => words::unknown_verb(language, verb.as_deref()),
+            CommandProblem::BadArgument { verb, expected } => words::bad_argument(language, verb, *expected),
         }
     }
 }
@@ -142,10 +142,18 @@ impl Command {
             "fix" => instructions("fix", words).map(|instructions| Command::Fix { instructions }),
             "plan" => instructions("plan", words).map(|instructions| Command::Plan { instructions }),
             "approve" => instructions("approve", words).map(|remarks| Command::Approve { remarks }),
-            "revise" => required("revise", words, "needs to know what to do differently")
-                .map(|remarks| Command::Revise { remarks }),
-            "answer" => required("answer", words, "needs your words").map(|words| Command::Answer { words }),
-            "ask" => required("ask", words, "needs a question").map(|question| Command::Ask { question }),
+            "revise" => required(
+                "revise",
+                words,
+                ("needs to know what to do differently", "需要说明哪里要改"),
+            )
+            .map(|remarks| Command::Revise { remarks }),
+            "answer" => {
+                required("answer", words, ("needs your words", "需要写明回答")).map(|words| Command::Answer { words })
+            }
+            "ask" => {
+                required("ask", words, ("needs a question", "需要一个问题")).map(|question| Command::Ask { question })
+            }
             "review" => instructions("review", words).map(|instructions| Command::Review { instructions }),
             "rebase" => instructions("rebase", words).map(|instructions| Command::Rebase { instructions }),
             "draft" => instructions("draft", words).map(|text| Command::Draft { text }),
@@ -171,13 +179,16 @@ fn instructions(verb: &'static str, words: &str) -> Result<String, CommandProble
         .strip_prefix("--")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
     if is_option {
-        let expected = "takes no options: write what you want in words";
+        let expected = (
+            "takes no options: write what you want in words",
+            "不接受选项：请直接用文字说明",
+        );
         return Err(CommandProblem::BadArgument { verb, expected });
     }
     Ok(crate::text::cap(words, MAX_INSTRUCTIONS_BYTES))
 }
 
-fn required(verb: &'static str, words: &str, expected: &'static str) -> Result<String, CommandProblem> {
+fn required(verb: &'static str, words: &str, expected: (&'static str, &'static str)) -> Result<String, CommandProblem> {
     if words.is_empty() {
         return Err(CommandProblem::BadArgument { verb, expected });
     }
@@ -190,7 +201,7 @@ fn retry(words: &str) -> Result<Command, CommandProblem> {
         word if word.eq_ignore_ascii_case("publish") => Ok(Command::Retry(Retry::Publish)),
         _ => Err(CommandProblem::BadArgument {
             verb: "retry",
-            expected: "may be followed by `publish` and nothing else",
+            expected: ("may be followed by `publish` and nothing else", "后面只能跟 `publish`"),
         }),
     }
 }
@@ -201,7 +212,10 @@ fn budget(words: &str) -> Result<Command, CommandProblem> {
         Some(usd_cents) if (1..=MAX_BUDGET_CENTS).contains(&usd_cents) => Ok(Command::Budget { usd_cents }),
         _ => Err(CommandProblem::BadArgument {
             verb: "budget",
-            expected: "needs a sum in US dollars, such as `$5` or `$2.50`",
+            expected: (
+                "needs a sum in US dollars, such as `$5` or `$2.50`",
+                "需要一个美元金额，例如 `$5` 或 `$2.50`",
+            ),
         }),
     }
 }

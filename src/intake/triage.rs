@@ -13,7 +13,7 @@ use crate::job::{Actor, JobKind, NewJob, Pins, Request, Trigger};
 use crate::phrase::Language;
 
 mod answer;
-pub use answer::STATUS_REPLY;
+pub use answer::{RETRY_PUBLISH, STATUS_REPLY};
 
 /// Control jobs (stop, answers) go before work: a person waits for them.
 pub(super) const CONTROL_PRIORITY: i32 = 10;
@@ -268,7 +268,7 @@ impl Seen<'_> {
                 JobKind::Reply,
                 subject,
                 key,
-                request(answer::closed("issue")),
+                request(crate::phrase::command::closed(self.rules.language, false)),
                 issue_pins(issue),
             ));
         }

@@ -252,16 +252,6 @@ pub fn patch_has_secret(language: Language) -> String {
         .to_owned()
 }
 
-/// Answer to `rebase` on something that is no pull request.
-pub fn only_pulls(language: Language) -> String {
-    language
-        .pick(
-            "`rebase` is for pull requests: it merges the base into their branch. This is an issue, so nothing was done.",
-            "`rebase` 用于 pull request：将目标分支合并到其分支。这里是 issue，因此没有执行任何操作。",
-        )
-        .to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -104,7 +104,7 @@ pub async fn put_beside(
     let branch = beside(job);
     let (title, summary) = match &carry.finish {
         Finish::Done { title, summary, .. } => (title.clone(), summary.as_str()),
-        Finish::NothingToDo { .. } | Finish::Refused { .. } => (format!("Work on {}", job.subject), ""),
+        _ => (format!("Work on {}", job.subject), ""),
     };
     let message = body::message(publisher, &body::title(publisher, &title), summary);
     let planning = async {

@@ -15,6 +15,7 @@ use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
 mod push;
+mod review;
 
 pub(super) use push::{Broken, rebuild, unpack};
 
@@ -31,7 +32,10 @@ const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
 /// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
 fn max_tries(body: &EffectBody) -> u32 {
     match body {
-        EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => 100,
+        EffectBody::Push { .. }
+        | EffectBody::OpenPull { .. }
+        | EffectBody::SubmitReview { .. }
+        | EffectBody::Comment { .. } => 100,
         EffectBody::FinalStatus { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
@@ -163,7 +167,10 @@ impl Step<'_> {
     /// that was stopped earlier is published as such.
     async fn stopped(&self) -> Result<Option<String>, JobError> {
         let shows_work = match self.effect.body {
-            EffectBody::Push { .. } | EffectBody::OpenPull { .. } | EffectBody::Comment { .. } => true,
+            EffectBody::Push { .. }
+            | EffectBody::OpenPull { .. }
+            | EffectBody::SubmitReview { .. }
+            | EffectBody::Comment { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
             | EffectBody::Ask
@@ -238,6 +245,7 @@ impl Step<'_> {
             EffectBody::Comment { .. } if refused => return Ok(()),
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
+            | EffectBody::SubmitReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::StatusComment { .. } => {}
         }
@@ -256,6 +264,7 @@ impl Step<'_> {
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
+            EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
             EffectBody::Push { branch, to, sha, .. } => {
                 let there = self.client_for(to.as_ref()).branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
@@ -348,6 +357,12 @@ impl Step<'_> {
                 let pull = self.client.create_pull(&new).await?;
                 Ok(Landed::As(pull.number.to_string()))
             }
+            EffectBody::SubmitReview {
+                number,
+                commit,
+                body,
+                comments,
+            } => self.submit_review(*number, commit, body, comments).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details } => self.final_status(details).await,
             EffectBody::RemoveLabel { number, label } => {

@@ -5,13 +5,14 @@
 use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
-use super::{Publisher, body, key};
+use super::{Publisher, body, key, review, status};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
+use crate::phrase::plan as words;
 use crate::text;
 use crate::tool::Finish;
 
@@ -22,6 +23,7 @@ pub(super) mod seq {
     pub const PUSH: i64 = 10;
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
+    pub const REVIEW: i64 = 13;
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
     /// The first question is one further on.
@@ -97,6 +99,20 @@ pub struct Planned {
 /// # Errors
 /// When git or GitHub cannot be asked.
 pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::result::Result<Planned, JobError> {
+    match (result.stop, &result.target) {
+        (Stop::Finished(Finish::Answered { answer }), _) => {
+            return Ok(answered(job, publisher.safe_within(answer, MAX_ANSWER_CHARS)));
+        }
+        (Stop::Finished(Finish::Planned(plan)), _) => {
+            let plan = status::plan_in_markdown(plan, publisher.language, &|text| publisher.safe(text));
+            let how = words::begin_it(publisher.language, &publisher.command);
+            return Ok(answered(job, format!("{plan}\n{how}\n")));
+        }
+        (Stop::Finished(Finish::Reviewed(review)), Goal::ExistingPull { head, .. }) => {
+            return review::plan_review(publisher, job, review, head).await;
+        }
+        _ => {}
+    }
     let Some(import) = result.import else {
         return Ok(ending(job, without_change(&result)));
     };
@@ -170,6 +186,19 @@ pub(super) fn ending_with(job: &Job, outcome: Outcome, details: String) -> Plann
     }
 }
 
+/// Most characters of an answer; made safe, it still fits into a comment.
+const MAX_ANSWER_CHARS: usize = 10_000;
+
+/// Rows of a job that ends with an answer, which stands in the status comment.
+fn answered(job: &Job, details: String) -> Planned {
+    let mut effects = Vec::new();
+    settle(job, &mut effects, details);
+    Planned {
+        outcome: Outcome::Answered,
+        effects,
+    }
+}
+
 fn without_change(result: &Result<'_>) -> Outcome {
     match result.stop {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
@@ -181,6 +210,8 @@ fn without_change(result: &Result<'_>) -> Outcome {
             );
             Outcome::GaveUp { reason, branch: None }
         }
+        // They are handled before, on whatever they are about.
+        Stop::Finished(Finish::Answered { .. } | Finish::Planned(_) | Finish::Reviewed(_)) => Outcome::Answered,
         Stop::Finished(Finish::Done { summary, .. }) => Outcome::NothingToDo {
             reason: format!("no file differs from the base. The agent's summary: {summary}"),
         },

@@ -12,10 +12,15 @@ use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::phrase::{Language, status as words};
 use crate::question::Question;
 use crate::queue::Pulse;
 use crate::store::StoreError;
 use crate::text;
+
+mod asking;
+
+pub(super) use asking::plan_in_markdown;
 
 /// What a status comment is made from.
 pub struct StatusView<'a> {
@@ -29,6 +34,8 @@ pub struct StatusView<'a> {
     pub details: &'a str,
     /// The word that commands begin with.
     pub command: &'a str,
+    /// What the program's own words are written in.
+    pub language: Language,
 }
 
 /// The stages a person waits through, in order.
@@ -53,6 +60,7 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             outcome: None,
             details: "",
             command: &publisher.command,
+            language: publisher.language,
         },
         &|text| publisher.safe(text),
     )
@@ -67,6 +75,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         outcome,
         details: "",
         command: &publisher.command,
+        language: publisher.language,
     };
     let body = render_status(&view, &|text| publisher.safe(text));
     Ok(with_marker(publisher, job, body))
@@ -101,6 +110,7 @@ pub async fn update_status(
         outcome: None,
         details: "",
         command: &publisher.command,
+        language: publisher.language,
     };
     let body = with_marker(
         publisher,
@@ -211,6 +221,7 @@ pub(super) async fn update_final(
         outcome: outcome.as_ref(),
         details,
         command: &publisher.command,
+        language: publisher.language,
     };
     let body = with_marker(
         publisher,
@@ -229,7 +240,7 @@ fn with_marker(publisher: &Publisher, job: &Job, body: String) -> String {
 pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let waits = open_question(view.events).filter(|_| view.outcome.is_none());
     let mut text = match waits {
-        Some((question, answer_by)) => needs_you(question, answer_by, view.command, safe),
+        Some((question, answer_by)) => asking::needs_you(view, question, answer_by, safe),
         None => headline(view, safe),
     };
     text.push('\n');
@@ -238,7 +249,7 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         agent_plan(&mut text, view.events, safe);
     }
     let landed = match (view.outcome, &view.job.outcome) {
-        (Some(Outcome::Pushed { .. } | Outcome::Answered), _) => true,
+        (Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. }), _) => true,
         // As it was planned to end.
         (Some(outcome), Some(planned)) => std::mem::discriminant(outcome) == std::mem::discriminant(planned),
         _ => false,
@@ -269,58 +280,6 @@ fn open_question(events: &[Event]) -> Option<(&Question, DateTime<Utc>)> {
     }
 }
 
-/// Most characters of one text of a question.
-const MAX_QUESTION_CHARS: usize = 2_000;
-
-/// The questions with their numbers, and how to answer. No line begins with a command.
-fn needs_you(question: &Question, answer_by: DateTime<Utc>, command: &str, safe: &dyn Fn(&str) -> String) -> String {
-    let line = |text: &str| safe(&text::cap_chars(text, MAX_QUESTION_CHARS)).replace('\n', " ");
-    let mut out = "### 🙋 Needs you\n\n".to_owned();
-    let how = match question {
-        Question::Ask { questions } => {
-            for (at, question) in questions.iter().enumerate() {
-                let _ = writeln!(out, "{}. {}", at + 1, line(question));
-            }
-            match questions.len() {
-                1 => format!("Answer with a comment that begins with `{command} answer` and your words."),
-                _ => format!(
-                    "Answer with a comment that begins with `{command} answer`, and number your lines as the questions \
-                     are."
-                ),
-            }
-        }
-        Question::Confirm { action, consequence } => {
-            let _ = writeln!(out, "1. May I go on with this? {}", line(action));
-            if !consequence.is_empty() {
-                let _ = writeln!(out, "   What it means: {}", line(consequence));
-            }
-            yes_or_no(command)
-        }
-        Question::Permit { key, call } => {
-            let _ = writeln!(out, "1. May I run this ({})?\n\n{}", line(key), safe_block(call, safe));
-            yes_or_no(command)
-        }
-    };
-    let _ = writeln!(
-        out,
-        "\n{how} `{command} stop` ends the work instead. Only words of people who may write to this repository count.\n\n\
-         Nothing runs until then. Without an answer by {}, the work ends and what there is of it is kept on a branch.",
-        answer_by.format("%Y-%m-%d %H:%M UTC")
-    );
-    out
-}
-
-fn yes_or_no(command: &str) -> String {
-    format!("Say yes with `{command} approve`, or `{command} answer` and no, or what to do instead.")
-}
-
-/// A call as it would run, without its secrets.
-fn safe_block(call: &str, safe: &dyn Fn(&str) -> String) -> String {
-    let call = text::cap_chars(call, MAX_QUESTION_CHARS);
-    let fence = text::code_fence(&call);
-    safe(&format!("{fence}text\n{call}\n{fence}"))
-}
-
 fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let again = match &view.job.request.trigger {
         Trigger::Label { label } => format!("To try again, put the label `{label}` on again."),
@@ -336,9 +295,9 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
             .iter()
             .any(|event| matches!(event.body, RunEvent::StageStarted { .. })) =>
         {
-            "### ⏳ Working on it\n".to_owned()
+            format!("{}\n", words::working(view.language))
         }
-        None => "### ⏳ Starting\n".to_owned(),
+        None => format!("{}\n", words::starting(view.language)),
         Some(Outcome::Opened { pull, branch, sha }) => {
             format!(
                 "### ✅ Done: #{pull}\n\nThe change is on `{branch}` ({}) and waits for review in #{pull}.\n",
@@ -346,7 +305,10 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
             )
         }
         Some(Outcome::Pushed { branch, sha }) => format!("### ✅ Done\n\nPushed {} to `{branch}`.\n", sha.short()),
-        Some(Outcome::Answered) => "### 💬 Answered\n".to_owned(),
+        Some(Outcome::Answered) => format!("{}\n", words::answered(view.language)),
+        Some(Outcome::Reviewed { verdict, comments }) => {
+            format!("{}\n", words::reviewed(view.language, verdict, *comments))
+        }
         Some(Outcome::NothingToDo { reason }) => format!("### ☑️ No change needed\n\n{}\n", safe(reason)),
         Some(Outcome::Refused { reason }) => {
             let why = sentence("This was not worked on: ", &safe(reason));

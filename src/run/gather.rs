@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guidance::text_of;
-use super::{Ports, Work, guidance_of};
+use super::{Ports, Work, guidance_of, reviewing};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
 use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
-use crate::job::{Job, JobError, Outcome, Trigger};
+use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::text;
+use crate::tool::Mode;
 use crate::workspace::{Commands, detect_commands};
 
 /// Where the result shall go.
@@ -74,6 +75,8 @@ const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
 const MAX_COMMENTS: usize = 200;
 /// Most bytes of a discussion that go into the brief.
 const MAX_DISCUSSION_BYTES: usize = 40 * 1024;
+/// Most bytes of a pull request with its difference, for a review.
+const MAX_REVIEWED_BYTES: usize = 160 * 1024;
 /// Most bytes of one file of instructions.
 const MAX_RULES_BYTES: u64 = 64 * 1024;
 /// Most paths that are listed for orientation and for finding commands.
@@ -160,7 +163,8 @@ pub async fn gather(
 /// person who starts a job again at the command line does so after its end took the label off.
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
-    if issue.state != "open" {
+    // What is closed can still be asked about.
+    if issue.state != "open" && job.kind != JobKind::Ask {
         return stopped(format!("#{} was closed", issue.number));
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
@@ -186,9 +190,19 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     Ok(())
 }
 
+/// What the run of a job is for.
+fn mode_of(kind: JobKind) -> Mode {
+    match kind {
+        JobKind::Plan => Mode::Plan,
+        JobKind::Ask => Mode::Answer,
+        JobKind::Review => Mode::Review,
+        _ => Mode::Change,
+    }
+}
+
 fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
-    if pull.state != "open" {
+    if pull.state != "open" && job.kind != JobKind::Ask {
         let word = if pull.merged { "merged" } else { "closed" };
         return refuse(format!(
             "pull request #{} is {word}; commits on its branch would go nowhere",
@@ -291,17 +305,26 @@ async fn brief(
     let mut request = issue.body.clone();
     let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
     request.push_str(&discussion(job, &comments));
-    if let Some(pull) = pull {
-        request.push_str(&review_threads(job, client, pull).await?);
+    match (pull, job.kind) {
+        (Some(pull), JobKind::Review) => request.push_str(&reviewing::shown(client, pull.number).await?),
+        (Some(pull), _) => request.push_str(&review_threads(job, client, pull).await?),
+        (None, _) => {}
     }
     let checks = match &repo_config.test {
         Some(test) => test.clone(),
         None => reader.commands(base).await?.test,
     };
     Ok(Brief {
+        mode: mode_of(job.kind),
         repo: job.repo.clone(),
         title: issue.title.clone(),
-        request: text::cap_middle(&request, MAX_DISCUSSION_BYTES),
+        request: text::cap_middle(
+            &request,
+            match job.kind {
+                JobKind::Review => MAX_REVIEWED_BYTES,
+                _ => MAX_DISCUSSION_BYTES,
+            },
+        ),
         instructions: job.request.instructions.clone(),
         rules: rules(reader, default, repo_config).await?,
         checks,

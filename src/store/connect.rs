@@ -241,6 +241,7 @@ fn migrator() -> Migrator {
             include_str!("../../migrations/0002_conversation.sql"),
         ),
         (3, "memory", include_str!("../../migrations/0003_memory.sql")),
+        (6, "steering", include_str!("../../migrations/0006_steering.sql")),
     ];
     Migrator::with_migrations(
         migrations

@@ -198,7 +198,7 @@ impl Tx {
                  JOIN questions ON questions.job_id = jobs.id
                  WHERE jobs.repo_id = $1
                    AND jobs.subject = $2
-                   AND jobs.kind = 'fix'
+                   AND jobs.kind IN ('fix', 'plan', 'rebase')
                    AND jobs.state IN ('waiting', 'queued', 'leased')
                    AND jobs.cancel_requested_at IS NULL
                    AND questions.round = jobs.round

@@ -118,6 +118,7 @@ impl Tx {
             execute
         )?;
         one_row(begun, &lease.job)?;
+        self.pass_on_instructions(&lease.job).await?;
         self.add_effects(lease, effects).await
     }
 
@@ -175,7 +176,9 @@ impl Tx {
         let at = self.db_now().await?;
         let (state, reason) = match outcome {
             Outcome::Stopped { reason, .. } => (JobState::Cancelled, Some(reason.as_str())),
-            Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered => (JobState::Done, None),
+            Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. } => {
+                (JobState::Done, None)
+            }
             Outcome::NothingToDo { reason } | Outcome::Refused { reason } | Outcome::GaveUp { reason, .. } => {
                 (JobState::Done, Some(reason.as_str()))
             }

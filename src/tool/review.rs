@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::one_line;
@@ -63,7 +63,7 @@ impl Tool for AskReview {
 }
 
 /// What a review comes to, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     #[allow(missing_docs)] // a description would make the schema a union, which servers refuse

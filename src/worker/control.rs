@@ -71,7 +71,7 @@ impl Worker {
         self.answer(in_hand, why_not.to_owned()).await
     }
 
-    async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
+    pub(super) async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
         let job = &in_hand.leased.job;
         let number = job
             .subject

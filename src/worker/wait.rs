@@ -14,7 +14,7 @@ use crate::event::Stage;
 use crate::ids::CommitSha;
 use crate::job::{Job, JobError, Lease};
 use crate::publish;
-use crate::question::Asked;
+use crate::question::{Asked, Reply};
 use crate::run;
 use crate::secret::Redactor;
 use crate::store::{NewQuestion, Store, StoreError};
@@ -80,6 +80,22 @@ impl Pausing {
 
 #[async_trait]
 impl People for Pausing {
+    async fn said_since(&self, heard: u32) -> Vec<Reply> {
+        let taking = async {
+            let mut tx = self.store.begin().await?;
+            let said = tx.take_instructions(&self.lease).await?;
+            tx.commit().await.map(|()| said)
+        };
+        match taking.await {
+            Ok(said) => said.into_iter().skip(heard as usize).collect(),
+            Err(error) => {
+                // They stay for the next turn, or for a job of their own.
+                tracing::warn!(%error, "instructions could not be read");
+                Vec::new()
+            }
+        }
+    }
+
     fn can_ask(&self) -> bool {
         self.may_ask
     }
@@ -193,12 +209,14 @@ impl Worker {
         let said = match answer(&asked.question, &replies) {
             Some(Answer::Said(words)) => words,
             Some(Answer::Yes) => "A person said yes.".to_owned(),
+            Some(Answer::Approved(remarks)) => format!("A person said yes. {remarks}"),
             Some(Answer::No) => "A person said no.".to_owned(),
             _ => return Ok(None),
         };
         let question = match &asked.question {
             Question::Ask { questions } => questions.join(" "),
             Question::Confirm { action, .. } => action.clone(),
+            Question::Plan(plan) => plan.in_words(),
             Question::Permit { call, .. } => call.clone(),
         };
         Ok(Some(format!("In an earlier attempt you asked: {question}\n{said}")))

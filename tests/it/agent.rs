@@ -26,7 +26,7 @@ use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
 use forgehand::sandbox::{self, Exec, Sandbox, SandboxFolders};
 use forgehand::secret::Redactor;
-use forgehand::tool::{Finish, Toolbox};
+use forgehand::tool::{Finish, Mode, Toolbox};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -138,6 +138,7 @@ impl Bench {
 
     async fn run_with(&self, model: &dyn Model) -> Result<Solution, SolveError> {
         let brief = Brief {
+            mode: Mode::Change,
             repo: "octo/wordcount".parse().expect("a name"),
             title: "The last word is not counted".to_owned(),
             request: "Counting `a b` gives 1. <!-- psst -->".to_owned(),

@@ -22,6 +22,7 @@ mod people;
 mod seen;
 
 pub use people::{MONA, REPO, bug_fix, finish, mend, note, nothing_to_do};
+pub use seen::lasting;
 
 /// What a story begins with, where it is not the usual.
 pub struct Setup {

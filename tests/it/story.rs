@@ -16,4 +16,5 @@ mod restart;
 mod review;
 mod secret;
 mod stop;
+mod verbs;
 mod words;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::skill::{Shelf, Skill, Source};
-use crate::tool::Toolbox;
+use crate::tool::{Mode, Toolbox};
 
 const FENCE: &str = "00112233445566778899aabbccddeeff";
 
@@ -19,6 +19,7 @@ const BUDGET: Budget = Budget {
 
 fn brief() -> Brief {
     Brief {
+        mode: Mode::Change,
         repo: "octo/wordcount".parse().unwrap(),
         title: "The last word is not counted".to_owned(),
         request:
@@ -66,6 +67,37 @@ fn prompt(brief: &Brief, setting: &Setting, tools: &[ToolSpec]) -> Prompt {
 }
 
 #[test]
+fn each_kind_of_run_has_its_rules() {
+    for (mode, name) in [(Mode::Answer, "answer"), (Mode::Review, "review_pull")] {
+        let brief = Brief { mode, ..brief() };
+        let tools = Toolbox::for_mode(&profile(), mode).specs();
+        let full = prompt(&brief, &setting(), &tools);
+        insta::assert_snapshot!(name, full.system);
+        assert!(!full.brief.contains("cargo test"), "{}", full.brief);
+    }
+    let first = Brief {
+        mode: Mode::Plan,
+        ..brief()
+    };
+    let first = prompt(&first, &setting(), &all_tools());
+    assert_eq!(first.system, prompt(&brief(), &setting(), &all_tools()).system);
+    assert!(
+        first.brief.contains("## First a plan\n\nChange nothing yet."),
+        "{}",
+        first.brief
+    );
+}
+
+fn profile() -> crate::model::Profile {
+    crate::model::Profile {
+        context_window: 1,
+        max_output_tokens: 1,
+        output_ceiling: 1,
+        edit_format: crate::model::EditFormat::Replace,
+    }
+}
+
+#[test]
 fn the_model_is_told_what_it_needs() {
     let full = prompt(&brief(), &setting(), &all_tools());
     assert!(full.had_hidden_text);
@@ -81,6 +113,7 @@ fn the_model_is_told_what_it_needs() {
 #[test]
 fn the_rules_are_the_same_for_every_run() {
     let other = Brief {
+        mode: Mode::Change,
         repo: "octo/other".parse().unwrap(),
         ..brief()
     };
@@ -173,6 +206,7 @@ proptest! {
     #[test]
     fn every_prompt_renders_whatever_stands_in_it(text in "\\PC{0,40}|[{}%#\\-\n `<>/]{0,40}|(\\{\\{ [a-z.]{1,9} \\}\\}|\\{% raw %\\}){0,3}") {
         let hostile = Brief {
+            mode: Mode::Change,
             repo: "octo/wordcount".parse().unwrap(),
             title: text.clone(),
             request: text.clone(),

@@ -460,6 +460,7 @@ impl Local<'_> {
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
         let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, &files, &repo_config).await?;
         let brief = Brief {
+            mode: self.args.mode(),
             repo: self.name(),
             title: text::cap_chars(self.task.trim().lines().next().unwrap_or_default(), 120),
             request: self.task.to_owned(),

@@ -12,7 +12,7 @@ fn check(comment: &str, expected: Option<Command>) {
 #[track_caller]
 fn check_problem(comment: &str, expected: &str) {
     match Command::parse(comment, "/agent") {
-        Some(Err(problem)) => assert_eq!(problem.to_string(), expected, "{comment:?}"),
+        Some(Err(problem)) => assert_eq!(problem.in_words(Language::English), expected, "{comment:?}"),
         other => panic!("{comment:?} gave {other:?}"),
     }
 }

@@ -6,12 +6,15 @@ use super::Rules;
 use crate::ids::Subject;
 use crate::intake::command::{Command, CommandProblem, Retry};
 use crate::job::JobKind;
-use crate::phrase::branch;
+use crate::phrase::command as words;
 
 /// Stands in `Request::instructions` of a `reply` job whose answer the flow renders when it runs,
 /// because only the database knows it: where the work on the subject stands. Every other `reply`
 /// job carries the text to post.
 pub const STATUS_REPLY: &str = "status:";
+
+/// Stands in `Request::instructions` of a `retry` job that repeats only the publishing.
+pub const RETRY_PUBLISH: &str = "publish";
 
 /// The kind of job that a command becomes, and its instructions.
 pub(super) fn to(
@@ -20,63 +23,46 @@ pub(super) fn to(
     subject: &Subject,
     rules: &Rules,
 ) -> (JobKind, String) {
+    let is_pull = matches!(subject, Subject::Pull(_));
     let verb = match command {
         Ok(Command::Fix { instructions }) if is_open => return (JobKind::Fix, instructions),
-        Ok(Command::Fix { .. }) => return (JobKind::Reply, closed(noun(subject))),
-        Ok(Command::Rebase { .. }) if !matches!(subject, Subject::Pull(_)) => {
-            return (JobKind::Reply, branch::only_pulls(rules.language));
+        Ok(Command::Plan { instructions }) if is_open => return (JobKind::Plan, instructions),
+        Ok(Command::Fix { .. } | Command::Plan { .. }) => {
+            return (JobKind::Reply, words::closed(rules.language, is_pull));
+        }
+        Ok(Command::Ask { question }) => return (JobKind::Ask, question),
+        Ok(Command::Review { .. }) if !is_pull => {
+            return (JobKind::Reply, words::only_for_pulls(rules.language, "review"));
+        }
+        Ok(Command::Review { instructions }) if is_open => return (JobKind::Review, instructions),
+        Ok(Command::Review { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
+        Ok(Command::Rebase { .. }) if !is_pull => {
+            return (JobKind::Reply, words::only_for_pulls(rules.language, "rebase"));
         }
         Ok(Command::Rebase { instructions }) if is_open => return (JobKind::Rebase, instructions),
-        Ok(Command::Rebase { .. }) => return (JobKind::Reply, closed(noun(subject))),
+        Ok(Command::Rebase { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
         Ok(Command::Answer { words }) => return (JobKind::Answer, words),
         Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
+        Ok(Command::Revise { remarks }) => return (JobKind::Answer, format!("no\n{remarks}")),
+        Ok(Command::Retry(Retry::Everything)) => return (JobKind::Retry, String::new()),
+        Ok(Command::Retry(Retry::Publish)) => return (JobKind::Retry, RETRY_PUBLISH.to_owned()),
         Ok(Command::Stop) => return (JobKind::Stop, String::new()),
         Ok(Command::Status) => return (JobKind::Reply, STATUS_REPLY.to_owned()),
         Ok(Command::Help) => return (JobKind::Reply, table(rules)),
-        Err(problem) => return (JobKind::Reply, format!("{problem}\n\n{}", table(rules))),
-        Ok(Command::Plan { .. }) => "plan",
-        Ok(Command::Revise { .. }) => "revise",
-        Ok(Command::Ask { .. }) => "ask",
-        Ok(Command::Review { .. }) => "review",
+        Err(problem) => {
+            return (
+                JobKind::Reply,
+                format!("{}\n\n{}", problem.in_words(rules.language), table(rules)),
+            );
+        }
         Ok(Command::Draft { .. }) => "draft",
         Ok(Command::Create) => "create",
-        Ok(Command::Retry(Retry::Everything)) => "retry",
-        Ok(Command::Retry(Retry::Publish)) => "retry publish",
         Ok(Command::Budget { .. }) => "budget",
     };
-    let text = format!(
-        "`{verb}` is not built yet, so nothing was done. What works today:\n\n{}",
-        table(rules)
-    );
+    let text = words::not_built(rules.language, verb, &table(rules));
     (JobKind::Reply, text)
 }
 
-/// The answer to a request for work on something that is closed.
-pub(super) fn closed(noun: &str) -> String {
-    format!("This {noun} is closed, so nothing was started. Reopen it and ask again.")
-}
-
-fn noun(subject: &Subject) -> &'static str {
-    match subject {
-        Subject::Pull(_) => "pull request",
-        Subject::Issue(_) | Subject::Local(_) => "issue",
-    }
-}
-
 fn table(rules: &Rules) -> String {
-    let Rules { command, label, .. } = rules;
-    [
-        "| command | effect |".to_owned(),
-        "|---|---|".to_owned(),
-        format!("| `{command} fix [instructions]` | on an issue: a branch and a draft pull request; on a pull request: commits to its branch |"),
-        format!("| `{command} rebase [instructions]` | on a pull request: merges the base into its branch and settles conflicts |"),
-        format!("| `{command} answer TEXT` | answers what the work here asked; with several questions, number the lines |"),
-        format!("| `{command} approve [remarks]` | says yes to what the work here asked |"),
-        format!("| `{command} stop` | stop the work on this issue or pull request |"),
-        format!("| `{command} status` | where the work stands |"),
-        format!("| `{command} help` | this table |"),
-        String::new(),
-        format!("The command stands at the beginning of a line. The label `{label}` on an issue does the same as `fix`."),
-    ]
-    .join("\n")
+    words::table(rules.language, &rules.command, &rules.label)
 }

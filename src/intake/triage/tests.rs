@@ -259,16 +259,15 @@ fn other_commands_are_answered_honestly() {
     check_reply("/agent status", json!({}), STATUS_REPLY);
     check_reply("/agent help", json!({}), "| command | effect |");
     check_reply(
-        "/agent plan it",
-        json!({}),
-        "`plan` is not built yet, so nothing was done.",
-    );
-    check_reply(
         "/agent budget $3",
         json!({}),
         "`budget` is not built yet, so nothing was done.",
     );
-    check_reply("/agent retry publish", json!({}), "`retry publish` is not built yet");
+    check_reply(
+        "/agent review",
+        json!({}),
+        "`review` is for pull requests; this is an issue",
+    );
     check_reply(
         "/agent dance",
         json!({}),

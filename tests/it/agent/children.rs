@@ -3,7 +3,7 @@
 
 use forgehand::agent::Stop;
 use forgehand::event::{RunEvent, Totals};
-use forgehand::tool::Toolbox;
+use forgehand::tool::{Mode, Toolbox};
 use serde_json::{Value, json};
 
 use super::{Bench, check_finished, check_stuck, finish};
@@ -11,7 +11,7 @@ use crate::model_server::{Reply, Said};
 
 async fn bench() -> Bench {
     let mut bench = Bench::with(&[("a.sh", "echo x\n")]).await.committed().await;
-    bench.tools = Toolbox::standard().with_children();
+    bench.tools = Toolbox::standard().with_children(Mode::Change);
     bench
 }
 

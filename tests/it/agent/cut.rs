@@ -16,7 +16,7 @@ use forgehand::model::{Live, Model};
 use forgehand::permission::Policy;
 use forgehand::recorder::Recorder;
 use forgehand::secret::Redactor;
-use forgehand::tool::Toolbox;
+use forgehand::tool::{Mode, Toolbox};
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -89,6 +89,7 @@ async fn answer(State(asked): State<Asked>, body: Bytes) -> Response {
 
 async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (Solution, Recorder) {
     let brief = Brief {
+        mode: Mode::Change,
         repo: "octo/cut".parse().expect("a name"),
         title: format!("Cut after {run} bytes"),
         request: "Write it.".to_owned(),

@@ -146,3 +146,19 @@ impl Service {
             .collect()
     }
 }
+
+/// Words of a comment without what differs from run to run: ids, times, markers and amounts.
+pub fn lasting(words: &str) -> String {
+    let passing = [
+        (r"<!-- forgehand:v1:[^>]*-->", "<!-- MARKER -->"),
+        (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID"),
+        (r"\b[0-9a-f]{7,40}\b", "SHA"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TIME"),
+        (r"\d+ tokens in, \d+ out · \$[0-9.]+", "TOKENS · MONEY"),
+        (r"\b\d+(?:\.\d+)? (?:ms|s|min)\b(?: \d+ s)?", "DURATION"),
+    ];
+    passing.iter().fold(words.to_owned(), |words, (pattern, name)| {
+        let pattern = regex::Regex::new(pattern).expect("the pattern is valid");
+        pattern.replace_all(&words, *name).into_owned()
+    })
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::super::Context;
 use super::super::screen::{Look, Reasoning};
 use crate::ids::BranchName;
+use crate::tool::Mode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,6 +42,13 @@ pub(in crate::app::cli) struct Args {
     /// Verify nothing.
     #[arg(long)]
     no_checks: bool,
+    /// Propose a plan first, and change nothing before it is approved. Where nobody can be asked, the
+    /// plan is the result.
+    #[arg(long, conflicts_with = "ask")]
+    plan: bool,
+    /// Answer a question about the repository: read, and change nothing.
+    #[arg(long, conflicts_with_all = ["checks", "no_checks", "branch"])]
+    ask: bool,
     /// A tool call that needs no asking, such as `run_command:cargo test` or `web_fetch:docs.rs`; may
     /// be repeated (`permission.allow`).
     #[arg(long, value_name = "RULE")]
@@ -137,6 +145,15 @@ pub(super) enum Diff {
 }
 
 impl Args {
+    /// What the run is for.
+    pub(super) fn mode(&self) -> Mode {
+        match (self.plan, self.ask) {
+            (_, true) => Mode::Answer,
+            (true, false) => Mode::Plan,
+            (false, false) => Mode::Change,
+        }
+    }
+
     /// The task as it was given, if it was.
     pub(super) fn task(&self) -> Option<String> {
         match self.words.as_slice() {

@@ -48,7 +48,7 @@ impl People for AlwaysYes {
     async fn ask(&self, question: &Question) -> Answer {
         match question {
             Question::Permit { .. } => Answer::YesForRun,
-            Question::Confirm { .. } => Answer::Yes,
+            Question::Confirm { .. } | Question::Plan(_) => Answer::Yes,
             Question::Ask { .. } => Answer::Nobody,
         }
     }
@@ -110,6 +110,12 @@ fn talk(question: &Question, read: impl Fn() -> Option<String>) -> Answer {
                 show(&format!("What it means: {consequence}"));
             }
             to_terminal("  [y]es, [n]o, or what it shall do instead > ");
+            confirmed(read())
+        }
+        Question::Plan(plan) => {
+            to_terminal("\n? The plan\n");
+            show(&plan.in_words());
+            to_terminal("  [y]es, [n]o, or what shall be different > ");
             confirmed(read())
         }
         Question::Permit { key, call } => {

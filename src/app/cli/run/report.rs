@@ -58,6 +58,9 @@ impl Report<'_> {
             }
             Stop::Finished(Finish::Done { .. }) => ("done", 0),
             Stop::Finished(Finish::NothingToDo { .. }) => ("nothing_to_do", 0),
+            Stop::Finished(Finish::Answered { .. }) => ("answered", 0),
+            Stop::Finished(Finish::Planned(_)) => ("planned", 0),
+            Stop::Finished(Finish::Reviewed(_)) => ("reviewed", 0),
             Stop::Finished(Finish::Refused { .. }) => ("refused", NO_RESULT),
             Stop::Stuck(_) => ("stuck", NO_RESULT),
             Stop::NeedsInput(_) => ("needs_input", NO_RESULT),
@@ -72,7 +75,11 @@ impl Report<'_> {
             return Some(failure);
         }
         match &self.finished?.stop {
-            Stop::Finished(Finish::Done { .. }) | Stop::Cancelled | Stop::NeedsInput(_) => None,
+            Stop::Finished(
+                Finish::Done { .. } | Finish::Answered { .. } | Finish::Planned(_) | Finish::Reviewed(_),
+            )
+            | Stop::Cancelled
+            | Stop::NeedsInput(_) => None,
             Stop::Finished(Finish::NothingToDo { reason } | Finish::Refused { reason })
             | Stop::Stuck(reason)
             | Stop::Budget(reason) => Some(reason),
@@ -106,6 +113,12 @@ impl Report<'_> {
             "checks": {"base": verdict.map(|verdict| &verdict.base), "head": verdict.map(|verdict| &verdict.head)},
             "totals": self.totals,
         });
+        match self.finished.map(|finished| &finished.stop) {
+            Some(Stop::Finished(Finish::Answered { answer })) => value["answer"] = json!(answer),
+            Some(Stop::Finished(Finish::Planned(plan))) => value["plan"] = json!(plan),
+            Some(Stop::Finished(Finish::Reviewed(review))) => value["review"] = json!(review),
+            _ => {}
+        }
         if let Some(Stop::Finished(Finish::Done {
             title,
             summary,

@@ -117,6 +117,9 @@ impl Report<'_> {
                 }
             }
             Stop::Finished(Finish::NothingToDo { reason }) => page.words(&format!("No change needed: {reason}")),
+            Stop::Finished(Finish::Answered { answer }) => page.words(answer),
+            Stop::Finished(Finish::Planned(plan)) => page.words(&plan.in_words()),
+            Stop::Finished(Finish::Reviewed(review)) => page.words(&review.summary),
             Stop::Finished(Finish::Refused { reason }) => page.words(&format!("Not done: {reason}")),
             Stop::Budget(limit) => page.words(&format!("Stopped by a limit: {limit}")),
             Stop::Stuck(why) => page.words(&format!("It did not work out: {why}")),

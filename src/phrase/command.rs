@@ -1,0 +1,115 @@
+//! Short answers to commands, where nothing but the command itself decides them.
+
+use super::Language;
+
+/// A request for work on something that is closed.
+pub fn closed(language: Language, is_pull: bool) -> String {
+    let (english, chinese) = match is_pull {
+        true => ("pull request", "拉取请求"),
+        false => ("issue", "议题"),
+    };
+    language.pick(
+        format!("This {english} is closed, so nothing was started. Reopen it and ask again."),
+        format!("此{chinese}已关闭，因此没有开始任何工作。请重新打开后再提出请求。"),
+    )
+}
+
+/// A verb that only makes sense on a pull request.
+pub fn only_for_pulls(language: Language, verb: &str) -> String {
+    language.pick(
+        format!("`{verb}` is for pull requests; this is an issue, so nothing was started."),
+        format!("`{verb}` 只能用于拉取请求；这是一个议题，因此没有开始任何工作。"),
+    )
+}
+
+/// A verb that this version does not have.
+pub fn not_built(language: Language, verb: &str, table: &str) -> String {
+    language.pick(
+        format!("`{verb}` is not built yet, so nothing was done. What works today:\n\n{table}"),
+        format!("`{verb}` 尚未实现，因此什么都没有做。目前可用的命令：\n\n{table}"),
+    )
+}
+
+/// A verb that nobody knows; the word is shown where it is short and plain.
+pub fn unknown_verb(language: Language, verb: Option<&str>) -> String {
+    match verb {
+        Some(verb) => language.pick(
+            format!("I do not know the command `{verb}`."),
+            format!("不认识命令 `{verb}`。"),
+        ),
+        None => language.pick("I do not know this command.".to_owned(), "不认识这个命令。".to_owned()),
+    }
+}
+
+/// A verb whose words are not right.
+pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> String {
+    language.pick(
+        format!("`{verb}` {}.", expected.0),
+        format!("`{verb}` {}。", expected.1),
+    )
+}
+
+/// The table of commands.
+pub fn table(language: Language, command: &str, label: &str) -> String {
+    let rows: [(&str, &str, &str); 12] = [
+        (
+            "fix [instructions]",
+            "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
+            "在议题上：新建分支和草稿拉取请求；在拉取请求上：向其分支提交。工作进行中时，说明会直接转达",
+        ),
+        (
+            "rebase [instructions]",
+            "on a pull request: merges the base into its branch and settles conflicts; nothing is rewritten",
+            "在拉取请求上：将目标分支合并到其分支并解决冲突；不改写历史",
+        ),
+        (
+            "plan [instructions]",
+            "a plan to approve first; nothing is changed before",
+            "先给出计划等待批准；批准前不改动任何内容",
+        ),
+        (
+            "approve [remarks]",
+            "go on with the plan, or yes to what the work here asked",
+            "按计划继续，或同意此处提出的请求",
+        ),
+        ("revise REMARKS", "plan again, with these remarks", "按意见重新制定计划"),
+        (
+            "answer TEXT",
+            "answers what the work here asked; with several questions, number the lines",
+            "回答此处提出的问题；多个问题请按编号分行回答",
+        ),
+        (
+            "ask QUESTION",
+            "an answer in a comment; nothing is changed",
+            "在评论中回答；不改动任何内容",
+        ),
+        (
+            "review [instructions]",
+            "one review of this pull request with comments on lines; nothing is changed",
+            "审查此拉取请求并逐行评论；不改动任何内容",
+        ),
+        (
+            "retry",
+            "runs the last work here again; `retry publish` repeats only its publishing",
+            "重新运行此处最近一次工作；`retry publish` 只重新发布结果",
+        ),
+        ("stop", "stop the work here", "停止此处的工作"),
+        ("status", "where the work stands", "查看工作进展"),
+        ("help", "this table", "显示此表"),
+    ];
+    let mut lines = vec![
+        language.pick("| command | effect |", "| 命令 | 作用 |").to_owned(),
+        "|---|---|".to_owned(),
+    ];
+    for (words, english, chinese) in rows {
+        lines.push(format!("| `{command} {words}` | {} |", language.pick(english, chinese)));
+    }
+    lines.push(String::new());
+    lines.push(language.pick(
+        format!(
+            "The command stands at the beginning of a line. The label `{label}` on an issue does the same as `fix`."
+        ),
+        format!("命令须位于行首。给议题加上标签 `{label}` 与 `fix` 作用相同。"),
+    ));
+    lines.join("\n")
+}

@@ -1,0 +1,96 @@
+//! The status comment: headlines, how to answer, what happens without an answer.
+
+use super::Language;
+
+/// The headline of questions that wait.
+pub fn needs_you(language: Language) -> &'static str {
+    language.pick("### 🙋 Needs you", "### 🙋 需要您")
+}
+
+/// The headline before any work.
+pub fn starting(language: Language) -> &'static str {
+    language.pick("### ⏳ Starting", "### ⏳ 准备开始")
+}
+
+/// The headline while work goes on.
+pub fn working(language: Language) -> &'static str {
+    language.pick("### ⏳ Working on it", "### ⏳ 处理中")
+}
+
+/// The headline of a question that was answered.
+pub fn answered(language: Language) -> &'static str {
+    language.pick("### 💬 Answered", "### 💬 已回答")
+}
+
+/// The headline of a review.
+pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
+    let (english, chinese) = match verdict {
+        "pass" => ("nothing that has to be mended", "没有必须修改之处"),
+        "rebuild" => ("better begun anew", "建议重新实现"),
+        _ => ("needs a fix", "需要修改"),
+    };
+    language.pick(
+        format!(
+            "### 🔍 Reviewed: {english}\n\n{}",
+            match comments {
+                0 => "No comments on lines.".to_owned(),
+                1 => "1 comment on a line.".to_owned(),
+                many => format!("{many} comments on lines."),
+            }
+        ),
+        format!("### 🔍 已审查：{chinese}\n\n{comments} 条行评论。"),
+    )
+}
+
+/// How questions are answered.
+pub fn how_to_answer(language: Language, command: &str, several: bool) -> String {
+    match several {
+        false => language.pick(
+            format!("Answer with a comment that begins with `{command} answer` and your words."),
+            format!("请发表以 `{command} answer` 开头的评论作答。"),
+        ),
+        true => language.pick(
+            format!(
+                "Answer with a comment that begins with `{command} answer`, and number your lines as the questions are."
+            ),
+            format!("请发表以 `{command} answer` 开头的评论，并按问题编号分行作答。"),
+        ),
+    }
+}
+
+/// Before something that needs a yes.
+pub fn may_i(language: Language) -> &'static str {
+    language.pick("May I go on with this?", "可以这样继续吗？")
+}
+
+/// Before what a yes would mean.
+pub fn consequence(language: Language) -> &'static str {
+    language.pick("What it means:", "后果：")
+}
+
+/// Before a call that needs a yes.
+pub fn may_i_run(language: Language, key: &str) -> String {
+    language.pick(format!("May I run this ({key})?"), format!("可以运行它吗（{key}）？"))
+}
+
+/// How to say yes or no.
+pub fn yes_or_no(language: Language, command: &str) -> String {
+    language.pick(
+        format!("Say yes with `{command} approve`, or `{command} answer` and no, or what to do instead."),
+        format!("同意请用 `{command} approve`；否则用 `{command} answer` 说明不同意或应如何处理。"),
+    )
+}
+
+/// What holds until there is an answer, and what happens without one.
+pub fn until_then(language: Language, command: &str, by: &str) -> String {
+    language.pick(
+        format!(
+            "`{command} stop` ends the work instead. Only words of people who may write to this repository count.\n\n\
+             Nothing runs until then. Without an answer by {by}, the work ends and what there is of it is kept on a branch."
+        ),
+        format!(
+            "用 `{command} stop` 结束工作。只有对此仓库有写权限的人的回复有效。\n\n\
+             在此之前不会运行任何内容。若到 {by} 仍无回复，工作将结束，已有成果会保留在分支上。"
+        ),
+    )
+}
