@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,7 @@ mod environment;
 mod gather;
 mod guidance;
 mod join;
+mod limits;
 mod opening;
 mod record;
 mod restore;
@@ -50,6 +51,7 @@ pub use join::{
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
 
+use limits::budget;
 use opening::{local_failure, open};
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -541,25 +543,6 @@ async fn record_solved(
         .await
 }
 
-/// Limits of this run: the server's, lowered by the repository's own.
-fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
-    let minutes = repo
-        .max_minutes
-        .map_or(server.max_minutes, |own| own.min(server.max_minutes));
-    let server_cost = server.max_cost_usd;
-    // Nothing is no limit: the repository may lower the server's limit, not take it off.
-    let max_cost_usd = match repo.max_cost_usd {
-        Some(own) if own > 0.0 && (server_cost == 0.0 || own < server_cost) => own,
-        _ => server_cost,
-    };
-    agent::Budget {
-        max_turns: server.max_turns,
-        max_tokens: server.max_tokens,
-        max_cost_usd,
-        max_time: Duration::from_secs(minutes.saturating_mul(60)),
-    }
-}
-
 /// Runs one stage and records its beginning, its end and the time it took.
 pub async fn stage<T, E: From<StoreError>>(
     recorder: &Recorder,
@@ -572,35 +555,4 @@ pub async fn stage<T, E: From<StoreError>>(
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     recorder.record(RunEvent::StageFinished { stage, took_ms }).await?;
     Ok(result)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_repository_lowers_limits_and_never_lifts_them() {
-        let server = BudgetConfig::default();
-        let unlimited = BudgetConfig {
-            max_cost_usd: 0.0,
-            ..server.clone()
-        };
-        for (server, own, expected) in [
-            (&server, None, 5.0),
-            (&server, Some(2.0), 2.0),
-            (&server, Some(50.0), 5.0),
-            (&server, Some(0.0), 5.0),
-            (&unlimited, Some(2.0), 2.0),
-            (&unlimited, Some(0.0), 0.0),
-        ] {
-            let repo = RepoConfig {
-                max_cost_usd: own,
-                max_minutes: Some(u64::MAX),
-                ..RepoConfig::default()
-            };
-            let limits = budget(server, &repo);
-            assert_eq!(limits.max_cost_usd, expected, "{own:?}");
-            assert_eq!(limits.max_time, Duration::from_secs(3_600));
-        }
-    }
 }
