@@ -191,12 +191,7 @@ const MAX_ANSWER_CHARS: usize = 10_000;
 
 /// Rows of a job that ends with an answer, which stands in the status comment.
 fn answered(job: &Job, details: String) -> Planned {
-    let mut effects = Vec::new();
-    settle(job, &mut effects, details);
-    Planned {
-        outcome: Outcome::Answered,
-        effects,
-    }
+    ending_with(job, Outcome::Answered, details)
 }
 
 fn without_change(result: &Result<'_>) -> Outcome {

@@ -5,10 +5,19 @@ use forgehand::demo::double::NewPullByPerson;
 use forgehand::job::Outcome;
 
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, finish, note, usual};
+use crate::service::{MONA, REPO, Service, Setup, finish, note, usual};
 
 const FORK: &str = "eve/words";
 const EVE: &str = "eve";
+
+/// A repository whose checks pass.
+fn sound() -> Setup {
+    usual().repository(|seed| {
+        seed.file("count.sh", "echo $(( $(wc -w) ))\n")
+            .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+            .commit("Count words")
+    })
+}
 
 /// Eve's pull request from her fork.
 async fn fork_pull(service: &Service) -> u64 {
@@ -57,11 +66,8 @@ fn apply(service: &Service, patch: &str) -> std::path::PathBuf {
     };
     git(&["init", "-q", "-b", "idea"], "");
     for (path, content) in [
-        (
-            "count.sh",
-            "# Counts the words of its input.\necho $(( $(wc -w) - 1 ))\n",
-        ),
-        ("README.md", "# words\n"),
+        ("count.sh", "echo $(( $(wc -w) ))\n"),
+        ("test.sh", "test $(echo a b | sh count.sh) = 2\n"),
         ("eve.txt", "eve's\n"),
     ] {
         std::fs::write(folder.join(path), content).unwrap();
@@ -74,7 +80,7 @@ fn apply(service: &Service, patch: &str) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn g2_a_fork_that_forbids_edits_gets_a_patch_and_an_honest_sentence() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             let pull = fork_pull(service).await;
             let (branches, idea) = (
@@ -104,7 +110,7 @@ async fn g2_a_fork_that_forbids_edits_gets_a_patch_and_an_honest_sentence() {
 
 #[tokio::test]
 async fn a_fork_that_lets_us_is_pushed_to() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             let pull = fork_pull(service).await;
             service.github.allow_maintainer_edits(REPO, pull, true).unwrap();
@@ -129,7 +135,7 @@ async fn a_fork_that_lets_us_is_pushed_to() {
 
 #[tokio::test]
 async fn a_patch_that_is_too_large_lies_as_a_file_on_top_of_the_base() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             let pull = fork_pull(service).await;
             let content: String = (0..5_000).map(|n| format!("line {n}\n")).collect();
@@ -154,7 +160,7 @@ async fn a_patch_that_is_too_large_lies_as_a_file_on_top_of_the_base() {
 
 #[tokio::test]
 async fn a_deleted_fork_gets_its_change_as_a_patch() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             let pull = fork_pull(service).await;
             service.github.delete_repository(FORK).unwrap();
@@ -172,7 +178,7 @@ async fn a_deleted_fork_gets_its_change_as_a_patch() {
 
 #[tokio::test]
 async fn a_fork_that_forbids_edits_cannot_be_rebased_by_us() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             let pull = fork_pull(service).await;
             let files = [("main.txt", "main\n")];
