@@ -103,7 +103,7 @@ impl Worker {
         let Gathered { work, target } = gathered;
         let finished = self.finish_merge(in_hand, work, &ends, (began, joined.clone())).await?;
         let merged = match self
-            .keep_merge(in_hand, &finished, &ends, &joined, carry.as_ref(), &folder)
+            .keep_merge(in_hand, &finished, &ends, (&joined, &folder), carry.as_ref())
             .await?
         {
             Ok(merged) => merged,
@@ -304,9 +304,8 @@ impl Worker {
         in_hand: &InHand<'_>,
         finished: &Finished,
         ends: &Ends,
-        joined: &Joined,
+        (joined, folder): (&Joined, &Path),
         carry: Option<&Carry>,
-        folder: &Path,
     ) -> Result<Result<FinishedMerge, Planned>, JobError> {
         let (job, git) = (&in_hand.leased.job, &self.ports.git);
         let files = joined.files();
