@@ -20,9 +20,12 @@ use crate::store::{Store, StoreError};
 
 mod ask;
 mod body;
+mod carry;
 mod create;
 mod dispatch;
 mod draft;
+mod fork;
+mod join;
 mod marker;
 mod outcome;
 mod plan;
@@ -35,9 +38,12 @@ mod wind_up;
 
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
+pub use carry::{CARRY, Carry, FinishedMerge, put_beside};
 pub use create::plan_create;
 pub use dispatch::{acknowledge, dispatch};
 pub use draft::offer_drafts;
+pub use fork::{ByPatch, way_to};
+pub use join::{MergePlan, plan_merge};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use risk::risks_of;
