@@ -109,6 +109,11 @@ impl Worker {
                 Ok(jobs) => tracing::info!(jobs, "questions of waiting jobs were shown"),
                 Err(error) => tracing::warn!(?error, "waiting jobs could not be looked for"),
             }
+            match publish::remind_waiting(&self.publisher).await {
+                Ok(0) => {}
+                Ok(jobs) => tracing::info!(jobs, "people were reminded of questions"),
+                Err(error) => tracing::warn!(?error, "reminders could not be looked for"),
+            }
             tokio::select! {
                 () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}
                 () = stop.cancelled() => {}

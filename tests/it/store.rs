@@ -25,6 +25,7 @@ mod memory;
 mod opening;
 mod questions;
 mod recovery;
+mod reminders;
 mod settle;
 mod steering;
 mod transitions;
