@@ -245,7 +245,7 @@ async fn a_change_is_made_checked_and_finished() {
         RunEvent::ModelReplied { cost_usd, .. } => *cost_usd,
         _ => None,
     });
-    assert!((costs.sum::<f64>() - 5.0 * 0.0057).abs() < 1e-9);
+    assert!((costs.sum::<f64>() - 5.0 * 0.0003).abs() < 1e-9);
     let first = &server.requests()[0];
     assert!(first.last().contains("⟦hidden html⟧") && first.last().contains("`sh test.sh`"));
     assert_eq!(
