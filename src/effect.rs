@@ -7,7 +7,9 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, IssueNumber, JobId};
+use crate::ids::{
+    BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName,
+};
 use crate::job::word_enum;
 
 word_enum! {
@@ -54,6 +56,17 @@ pub enum ReactionTarget {
         /// The comment.
         id: CommentId,
     },
+}
+
+/// Another repository than the job's own, which a push goes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushTo {
+    /// The installation there.
+    pub installation: InstallationId,
+    /// The repository, by number.
+    pub repo_id: RepoId,
+    /// The repository, by name.
+    pub repo: RepoName,
 }
 
 /// A comment on a line of a pull request's difference.
@@ -108,10 +121,16 @@ pub enum EffectBody {
     Push {
         /// The branch.
         branch: BranchName,
+        /// The fork that has the branch, where it is not the job's repository.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<PushTo>,
         /// What the branch must point to before: a commit, or nothing for a new branch.
         expect: Option<CommitSha>,
         /// Parent of the new commit.
         parent: CommitSha,
+        /// Its further parents, where it is a merge.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<CommitSha>,
         /// The commit, computed beforehand; the same bytes give the same SHA.
         sha: CommitSha,
         /// The commit message.
@@ -301,4 +320,20 @@ pub struct Effect {
     pub remote_id: Option<String>,
     /// Why it failed or was skipped.
     pub problem: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_of_older_versions_are_read() {
+        let sha = "1".repeat(40);
+        let old = format!(
+            r#"{{"kind":"push","branch":"agent/1-x","expect":null,"parent":"{sha}","sha":"{sha}","message":"m"}}"#
+        );
+        let body: EffectBody = serde_json::from_str(&old).unwrap();
+        assert!(matches!(&body, EffectBody::Push { to: None, merged, .. } if merged.is_empty()));
+        assert_eq!(serde_json::to_string(&body).unwrap(), old);
+    }
 }

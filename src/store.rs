@@ -51,6 +51,7 @@ mod ledger;
 mod memory;
 mod questions;
 mod recovery;
+mod reminders;
 mod repositories;
 mod retry;
 mod row;

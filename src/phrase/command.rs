@@ -23,14 +23,6 @@ pub fn only_for_pulls(language: Language, verb: &str) -> String {
     )
 }
 
-/// A verb that this version does not have.
-pub fn not_built(language: Language, verb: &str, table: &str) -> String {
-    language.pick(
-        format!("`{verb}` is not built yet, so nothing was done. What works today:\n\n{table}"),
-        format!("`{verb}` 尚未实现，因此什么都没有做。目前可用的命令：\n\n{table}"),
-    )
-}
-
 /// A verb that nobody knows; the word is shown where it is short and plain.
 pub fn unknown_verb(language: Language, verb: Option<&str>) -> String {
     match verb {
@@ -52,11 +44,16 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 14] = [
+    let rows: [(&str, &str, &str); 15] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
             "在议题上：新建分支和草稿拉取请求；在拉取请求上：向其分支提交。工作进行中时，说明会直接转达",
+        ),
+        (
+            "rebase [instructions]",
+            "on a pull request: merges the base into its branch and settles conflicts; nothing is rewritten",
+            "在拉取请求上：将目标分支合并到其分支并解决冲突；不改写历史",
         ),
         (
             "plan [instructions]",

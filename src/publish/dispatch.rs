@@ -19,7 +19,7 @@ mod create;
 mod push;
 mod review;
 
-pub(super) use push::{Broken, rebuild};
+pub(super) use push::{Broken, rebuild, unpack};
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -305,8 +305,8 @@ impl Step<'_> {
             }
             EffectBody::CreateAdvisory { .. } => self.no_second_advisory(),
             EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
-            EffectBody::Push { branch, sha, .. } => {
-                let there = self.client.branch_sha(branch).await?;
+            EffectBody::Push { branch, to, sha, .. } => {
+                let there = self.client_for(to.as_ref()).branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
@@ -362,15 +362,19 @@ impl Step<'_> {
             }
             EffectBody::Push {
                 branch,
+                to,
                 expect,
                 parent,
+                merged,
                 sha,
                 message,
             } => {
                 let promise = push::Promise {
                     branch,
+                    to: to.as_ref(),
                     expect: expect.as_ref(),
                     parent,
+                    merged,
                     sha,
                     message,
                 };
@@ -468,6 +472,11 @@ impl Step<'_> {
             JobError::NoRight(why) => {
                 self.move_to(EffectState::Pending, None, Some(&why)).await?;
                 Err(JobError::NoRight(why))
+            }
+            // The branch is somewhere else, so that the call can no longer land either.
+            JobError::HeadMoved(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::HeadMoved(why))
             }
             other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }

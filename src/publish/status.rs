@@ -271,11 +271,13 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         steps(&mut text, view.events);
         agent_plan(&mut text, view.events, safe);
     }
-    let has_details = matches!(
-        view.outcome,
-        Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. })
-    );
-    if has_details && !view.details.is_empty() {
+    let landed = match (view.outcome, &view.job.outcome) {
+        (Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. }), _) => true,
+        // As it was planned to end.
+        (Some(outcome), Some(planned)) => std::mem::discriminant(outcome) == std::mem::discriminant(planned),
+        _ => false,
+    };
+    if landed && !view.details.is_empty() {
         let _ = writeln!(text, "{}", view.details);
     }
     let totals = Totals::of(view.events.iter().map(|event| &event.body));

@@ -13,7 +13,7 @@ use super::{Ports, Work, checks, guidance_of, reviewing};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
-use crate::github::{Comment, Issue, Pull, RepoClient, Repository};
+use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
 use crate::recorder::Recorder;
@@ -44,7 +44,20 @@ pub enum Target {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
+        /// The branch that it shall go to.
+        base: BranchName,
+        /// Where its branch is, when it is not in the same repository.
+        fork: Option<Fork>,
     },
+}
+
+/// The fork that a pull request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The repository; nothing when it was deleted.
+    pub repo: Option<PullRepo>,
+    /// Whether its author lets maintainers push to the branch.
+    pub may_modify: bool,
 }
 
 /// Everything known before work begins.
@@ -212,25 +225,12 @@ fn mode_of(kind: JobKind) -> Mode {
 
 fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
-    let only_reads = !mode_of(job.kind).changes_code();
     if pull.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
         let word = if pull.merged { "merged" } else { "closed" };
         return refuse(format!(
             "pull request #{} is {word}; commits on its branch would go nowhere",
             pull.number
         ));
-    }
-    match &pull.head.repo {
-        Some(repo) if repo.id == job.repo_id => {}
-        // GitHub keeps the commits of a fork with the pull request; to read them is enough here.
-        _ if only_reads => {}
-        Some(repo) => {
-            return refuse(format!(
-                "the branch of #{} is in the fork {}; work on forks is not built yet",
-                pull.number, repo.full_name
-            ));
-        }
-        None => return refuse(format!("the fork of #{} was deleted", pull.number)),
     }
     if let Some(pinned) = &job.pins.head_sha
         && *pinned != pull.head.sha
@@ -243,6 +243,16 @@ fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
         return refuse(reason);
     }
     Ok(pull)
+}
+
+/// Work on a fork begins at the head that GitHub keeps for its pull request; configuration and rules
+/// come from the base repository in any case.
+fn fork_of(pull: &Pull, repository: &Repository) -> Option<Fork> {
+    let is_here = pull.head.repo.as_ref().is_some_and(|repo| repo.id == repository.id);
+    (!is_here).then(|| Fork {
+        repo: pull.head.repo.clone(),
+        may_modify: pull.maintainer_can_modify,
+    })
 }
 
 async fn target(
@@ -261,6 +271,8 @@ async fn target(
             number: pull.number,
             branch: branch(&pull.head.branch)?,
             head: pull.head.sha.clone(),
+            base: branch(&pull.base.branch)?,
+            fork: fork_of(pull, repository),
         };
         return Ok((pull.head.sha.clone(), target));
     }

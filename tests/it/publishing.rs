@@ -189,8 +189,10 @@ async fn a_pull_request_that_is_over_is_not_taken_for_the_new_one() {
         };
         let pushed = EffectBody::Push {
             branch: branch.clone(),
+            to: None,
             expect: None,
             parent: sha.clone(),
+            merged: Vec::new(),
             sha: sha.clone(),
             message: "now".to_owned(),
         };

@@ -26,6 +26,7 @@ mod memory;
 mod opening;
 mod questions;
 mod recovery;
+mod reminders;
 mod settle;
 mod steering;
 mod transitions;

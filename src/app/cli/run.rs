@@ -318,9 +318,11 @@ async fn memory(
 /// Why there is no result, in words.
 pub(super) fn in_words(error: JobError) -> String {
     match error {
-        JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
-            reason
-        }
+        JobError::Retry(reason)
+        | JobError::Snooze(_, reason)
+        | JobError::Fail(reason)
+        | JobError::NoRight(reason)
+        | JobError::HeadMoved(reason) => reason,
         JobError::End(outcome) => serde_json::to_string(&outcome).unwrap_or_default(),
         JobError::LeaseLost => "the run lost its lease".to_owned(),
     }
@@ -439,6 +441,7 @@ impl Local<'_> {
             conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
             record: None,
+            joined: None,
         };
         // A stop has been obeyed already; taking the work in is short.
         let go_on = CancellationToken::new();

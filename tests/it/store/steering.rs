@@ -168,6 +168,8 @@ async fn what_did_not_land_is_published_again() {
                 parent: sha.parse().unwrap(),
                 sha: sha.parse().unwrap(),
                 message: "x".to_owned(),
+                merged: Vec::new(),
+                to: None,
             },
         };
         let pushed = Outcome::Pushed {
