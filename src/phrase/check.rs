@@ -1,5 +1,5 @@
 //! Failed checks on our own pull requests, and the check run of our own. What the model is told
-//! stays English.
+//! stays English. Pure text. Never claims that a check passed.
 
 use std::fmt::Write as _;
 

@@ -43,11 +43,12 @@ fn max_tries(body: &EffectBody) -> u32 {
         EffectBody::FinalStatus { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
-        | EffectBody::SettleCheck
         | EffectBody::CreateAdvisory { .. }
         | EffectBody::AddSubIssue { .. }
         | EffectBody::Ask => 12,
         EffectBody::Reaction { .. } | EffectBody::BeginCheck { .. } | EffectBody::RerunCheck { .. } => 4,
+        // Nobody waits for it, and others wait for the job; see `settle_ended`.
+        EffectBody::SettleCheck => 6,
     }
 }
 

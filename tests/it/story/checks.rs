@@ -1,7 +1,7 @@
 //! Failed checks on pull requests that the service opened: what is repaired, what is not, and that
 //! nothing is said where nothing is to be done.
 
-use forgehand::demo::double::ForeignCheck;
+use forgehand::demo::double::{Fault, ForeignCheck};
 use forgehand::ids::{IssueNumber, Subject};
 use forgehand::job::{Job, Outcome, Trigger};
 
@@ -178,6 +178,32 @@ async fn a_check_that_passes_when_it_runs_again_is_flaky_and_nothing_is_said() {
             until("the check is asked to run again", asked).await;
             set(&head, "success");
             check_silence(service, pull, "flaky").await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_check_that_may_not_run_again_is_repaired_at_once() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let main = service.github.branch(REPO, "main").unwrap().unwrap();
+            let set = |sha: &str, conclusion| {
+                service
+                    .github
+                    .set_check(REPO, sha, "lint", "completed", Some(conclusion))
+                    .unwrap()
+            };
+            set(&main, "success");
+            let (_, head) = opened_on(service, None).await;
+            let refused = Fault::status(403, "This check run is not rerequestable");
+            service
+                .github
+                .fault("POST /repos/octo/words/check-runs/*/rerequest", refused, 1);
+            service.model.play([note("fix.txt"), finish()]);
+            set(&head, "failure");
+            service.done().await;
+            assert_ne!(service.only_pull().head_sha, head);
+            assert_eq!(continuations(service).await.len(), 1);
         })
         .await;
 }
