@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{BranchName, CommentId, CommitSha, EffectId, IdError, IssueNumber, JobId};
 use crate::job::word_enum;
+use crate::phrase::thread::Said;
 
 word_enum! {
     /// How far an effect got.
@@ -141,6 +142,35 @@ pub enum EffectBody {
         /// Comments on lines of its difference.
         comments: Vec<LineComment>,
     },
+    /// A reply in a review thread. Whether something is fixed is said by what landed.
+    ReplyThread {
+        /// The pull request.
+        number: IssueNumber,
+        /// The first comment of the thread: GitHub refuses a reply to a reply.
+        root: CommentId,
+        /// What is said, if the push landed where it was wanted.
+        said: Said,
+        /// The branch that a fix has to be on; nothing where no push goes to the pull request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<BranchName>,
+        /// The agent's words, safe already, without the marker.
+        reply: String,
+    },
+    /// A thread is resolved whose fix is on the branch and whose last word is our reply, which is
+    /// the effect before this one.
+    ResolveThread {
+        /// The pull request.
+        number: IssueNumber,
+        /// The first comment of the thread.
+        root: CommentId,
+    },
+    /// Those who reviewed are asked to look again.
+    RequestReview {
+        /// The pull request.
+        number: IssueNumber,
+        /// Who.
+        logins: Vec<String>,
+    },
     /// The status comment shows what people are asked, rendered from the log when its turn comes.
     Ask,
     /// The status comment's last text, rendered from the log when its turn comes.
@@ -168,6 +198,9 @@ impl EffectBody {
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
             EffectBody::SubmitReview { .. } => "submit_review",
+            EffectBody::ReplyThread { .. } => "reply_thread",
+            EffectBody::ResolveThread { .. } => "resolve_thread",
+            EffectBody::RequestReview { .. } => "request_review",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::RemoveLabel { .. } => "remove_label",
@@ -180,7 +213,10 @@ impl EffectBody {
     pub fn repeats_are_visible(&self) -> bool {
         matches!(
             self,
-            EffectBody::StatusComment { .. } | EffectBody::Comment { .. } | EffectBody::SubmitReview { .. }
+            EffectBody::StatusComment { .. }
+                | EffectBody::Comment { .. }
+                | EffectBody::SubmitReview { .. }
+                | EffectBody::ReplyThread { .. }
         )
     }
 }

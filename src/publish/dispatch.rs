@@ -16,6 +16,7 @@ use crate::queue::Pulse;
 
 mod push;
 mod review;
+mod thread;
 
 pub(super) use push::{Broken, rebuild};
 
@@ -37,6 +38,9 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::SubmitReview { .. }
         | EffectBody::Comment { .. } => 100,
         EffectBody::FinalStatus { .. }
+        | EffectBody::ReplyThread { .. }
+        | EffectBody::ResolveThread { .. }
+        | EffectBody::RequestReview { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
         | EffectBody::Ask => 12,
@@ -170,6 +174,9 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
+            | EffectBody::ReplyThread { .. }
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
@@ -194,7 +201,7 @@ impl Step<'_> {
             return Ok(Some("the work goes on".to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
-            return Ok(None);
+            return self.thread_superfluous().await;
         };
         let pushed = pushed_branch(&self.all().await?, self.effect.seq);
         Ok(match pushed {
@@ -246,6 +253,9 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
+            | EffectBody::ReplyThread { .. }
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::StatusComment { .. } => {}
         }
@@ -259,8 +269,11 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
+            EffectBody::ReplyThread { number, .. } => self.own_reply(*number).await,
             EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
                 self.own_comment(*number).await
             }
@@ -359,6 +372,15 @@ impl Step<'_> {
                 body,
                 comments,
             } => self.submit_review(*number, commit, body, comments).await,
+            EffectBody::ReplyThread {
+                number,
+                root,
+                said,
+                branch,
+                reply,
+            } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
+            EffectBody::ResolveThread { number, root } => self.resolve_thread(*number, *root).await,
+            EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details } => self.final_status(details).await,
             EffectBody::RemoveLabel { number, label } => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::{Publisher, dispatch, outcome, plan};
+use super::{Publisher, dispatch, outcome, plan, threads};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
@@ -223,11 +223,12 @@ pub(super) async fn update_final(
         .outcome
         .as_ref()
         .map(|planned| outcome::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
+    let details = threads::before(publisher.language, &effects, plan::at(&leased.job, 0), details);
     let view = StatusView {
         job: &leased.job,
         events: log.events(),
         outcome: outcome.as_ref(),
-        details,
+        details: &details,
         command: &publisher.command,
         used,
         language: publisher.language,
@@ -257,11 +258,13 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         steps(&mut text, view.events);
         agent_plan(&mut text, view.events, safe);
     }
-    let has_details = matches!(
-        view.outcome,
-        Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. })
-    );
-    if has_details && !view.details.is_empty() {
+    let landed = match (view.outcome, &view.job.outcome) {
+        (Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. }), _) => true,
+        // As it was planned to end.
+        (Some(outcome), Some(planned)) => std::mem::discriminant(outcome) == std::mem::discriminant(planned),
+        _ => false,
+    };
+    if landed && !view.details.is_empty() {
         let _ = writeln!(text, "{}", view.details);
     }
     let totals = Totals::of(view.events.iter().map(|event| &event.body));

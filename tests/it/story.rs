@@ -15,5 +15,6 @@ mod restart;
 mod review;
 mod secret;
 mod stop;
+mod threads;
 mod verbs;
 mod words;

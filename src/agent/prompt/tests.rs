@@ -30,6 +30,7 @@ fn brief() -> Brief {
         checks: vec!["cargo test".to_owned()],
         files: vec!["Cargo.toml".to_owned(), "src/lib.rs".to_owned()],
         notes: vec!["The set-up command `cargo fetch` failed with exit code 101.".to_owned()],
+        threads: Vec::new(),
     }
 }
 
