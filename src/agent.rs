@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::draft::Draft;
 use crate::ids::RepoName;
 use crate::model::{Live, Message, Model};
 use crate::permission::Policy;
@@ -17,6 +18,7 @@ mod act;
 mod budget;
 mod compact;
 mod discipline;
+mod drafts;
 mod finish;
 mod frame;
 mod gate;
@@ -108,6 +110,9 @@ pub struct Checkpoint {
     /// The model's real context window, where it turned out to be smaller than its profile says.
     #[serde(default)]
     pub window: Option<u64>,
+    /// Drafts of issues that it gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drafts: Vec<Draft>,
     /// Whether people approved the plan that was proposed.
     #[serde(default)]
     pub is_approved: bool,
@@ -126,6 +131,7 @@ impl Checkpoint {
         cost_usd: 0.0,
         spent_ms: 0,
         window: None,
+        drafts: Vec::new(),
         is_approved: false,
         heard: 0,
     };
@@ -141,6 +147,7 @@ impl Checkpoint {
         Self {
             logged: 0,
             unlogged: Vec::new(),
+            drafts: Vec::new(),
             heard: 0,
             ..self
         }

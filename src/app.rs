@@ -309,6 +309,7 @@ impl App {
                 state_dir: config.server.state_dir.clone(),
                 marker: marker_key(&config.github),
                 command: config.github.command.clone(),
+                security_advisories: config.github.security_advisories,
                 language: config.github.language.into(),
                 caps: Caps::new(&config.budget, config.github.language.into(), &config.github.command),
                 call_timeout: config.github.call_timeout_seconds,

@@ -66,6 +66,9 @@ section! {
         command: String = "\"/agent\"",
         /// Language of what the program itself writes on GitHub: `en` or `zh`.
         language: LanguageChoice = "\"en\"",
+        /// Whether a security finding may become a private advisory, on the word of a person who may; the
+        /// App needs the permission `Repository security advisories: write`.
+        security_advisories: bool = "false",
         /// Numeric App ids of other bots whose commands are obeyed.
         allowed_apps: Vec<u64> = "[]",
         /// Longest time one API call may take, in seconds.

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BranchName, CommentId, CommitSha, EffectId, IdError, IssueNumber, JobId};
+use crate::ids::{
+    BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName,
+};
 use crate::job::word_enum;
 use crate::phrase::thread::Said;
 
@@ -55,6 +57,17 @@ pub enum ReactionTarget {
         /// The comment.
         id: CommentId,
     },
+}
+
+/// Another repository than the job's own, which a push goes to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushTo {
+    /// The installation there.
+    pub installation: InstallationId,
+    /// The repository, by number.
+    pub repo_id: RepoId,
+    /// The repository, by name.
+    pub repo: RepoName,
 }
 
 /// A comment on a line of a pull request's difference.
@@ -109,10 +122,16 @@ pub enum EffectBody {
     Push {
         /// The branch.
         branch: BranchName,
+        /// The fork that has the branch, where it is not the job's repository.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<PushTo>,
         /// What the branch must point to before: a commit, or nothing for a new branch.
         expect: Option<CommitSha>,
         /// Parent of the new commit.
         parent: CommitSha,
+        /// Its further parents, where it is a merge.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        merged: Vec<CommitSha>,
         /// The commit, computed beforehand; the same bytes give the same SHA.
         sha: CommitSha,
         /// The commit message.
@@ -156,13 +175,15 @@ pub enum EffectBody {
         /// The agent's words, safe already, without the marker.
         reply: String,
     },
-    /// A thread is resolved whose fix is on the branch and whose last word is our reply, which is
-    /// the effect before this one.
+    /// A thread is resolved whose fix is on the branch, unless more was said in it than the run saw
+    /// and our reply, which is the effect before this one.
     ResolveThread {
         /// The pull request.
         number: IssueNumber,
         /// The first comment of the thread.
         root: CommentId,
+        /// The last comment that the run saw.
+        seen: CommentId,
     },
     /// Those who reviewed are asked to look again.
     RequestReview {
@@ -178,6 +199,47 @@ pub enum EffectBody {
         /// What follows the headline when the work landed, for example the verification table.
         #[serde(default)]
         details: String,
+        /// What follows in any case: drafts of issues; safe already.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        drafts: String,
+    },
+    /// An issue that a person confirmed, or a part of one.
+    CreateIssue {
+        /// The draft.
+        draft: DraftId,
+        /// 0 for the issue itself, then its parts in order.
+        part: u32,
+        /// When the draft was offered: it was not created before.
+        offered_at: DateTime<Utc>,
+        /// Title.
+        title: String,
+        /// Body, without the marker.
+        body: String,
+        /// Labels.
+        labels: Vec<String>,
+    },
+    /// A private advisory that a person confirmed.
+    CreateAdvisory {
+        /// The draft.
+        draft: DraftId,
+        /// Its title.
+        summary: String,
+        /// Its text.
+        description: String,
+        /// GitHub's word for how bad it is.
+        severity: String,
+    },
+    /// An issue becomes a part of another; both are named by the positions of their rows.
+    AddSubIssue {
+        /// The epic.
+        parent: i64,
+        /// The part.
+        child: i64,
+    },
+    /// A comment that names what was created, rendered from the rows when its turn comes.
+    TellCreated {
+        /// Where.
+        number: IssueNumber,
     },
     /// The label goes, so that it stays a button that can be pressed again.
     RemoveLabel {
@@ -203,7 +265,19 @@ impl EffectBody {
             EffectBody::RequestReview { .. } => "request_review",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
+            EffectBody::CreateIssue { .. } => "create_issue",
+            EffectBody::CreateAdvisory { .. } => "create_advisory",
+            EffectBody::AddSubIssue { .. } => "add_sub_issue",
+            EffectBody::TellCreated { .. } => "tell_created",
             EffectBody::RemoveLabel { .. } => "remove_label",
+        }
+    }
+
+    /// The draft that this row turns into something on GitHub; its parts follow from it.
+    pub fn draft(&self) -> Option<&DraftId> {
+        match self {
+            EffectBody::CreateIssue { draft, part: 0, .. } | EffectBody::CreateAdvisory { draft, .. } => Some(draft),
+            _ => None,
         }
     }
 
@@ -215,6 +289,9 @@ impl EffectBody {
             self,
             EffectBody::StatusComment { .. }
                 | EffectBody::Comment { .. }
+                | EffectBody::CreateIssue { .. }
+                | EffectBody::CreateAdvisory { .. }
+                | EffectBody::TellCreated { .. }
                 | EffectBody::SubmitReview { .. }
                 | EffectBody::ReplyThread { .. }
         )
@@ -257,4 +334,20 @@ pub struct Effect {
     pub remote_id: Option<String>,
     /// Why it failed or was skipped.
     pub problem: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_of_older_versions_are_read() {
+        let sha = "1".repeat(40);
+        let old = format!(
+            r#"{{"kind":"push","branch":"agent/1-x","expect":null,"parent":"{sha}","sha":"{sha}","message":"m"}}"#
+        );
+        let body: EffectBody = serde_json::from_str(&old).unwrap();
+        assert!(matches!(&body, EffectBody::Push { to: None, merged, .. } if merged.is_empty()));
+        assert_eq!(serde_json::to_string(&body).unwrap(), old);
+    }
 }

@@ -18,9 +18,11 @@ mod checkout;
 mod file;
 mod import;
 mod local;
+mod merge;
 mod mirror;
 #[cfg(target_os = "linux")]
 mod orphan;
+mod pack;
 mod policy;
 mod push;
 mod remote;
@@ -28,6 +30,8 @@ mod run;
 mod uncommitted;
 
 pub use local::LocalRepo;
+pub use merge::{Conflict, Line, Merge, Merged};
+pub use policy::may_change;
 pub use uncommitted::Uncommitted;
 
 /// Why git did not do it, named by what the caller can do.
@@ -249,6 +253,94 @@ impl Git {
         by: &Signature,
     ) -> Result<CommitSha, GitError> {
         import::commit(self, import, parent, message, by).await
+    }
+    /// Puts two lines of work together in a fresh bare repository.
+    pub async fn merge(&self, wanted: &Merge<'_>) -> Result<Merged, GitError> {
+        let (mirror, into) = (absolute(wanted.mirror)?, absolute(wanted.into)?);
+        let lender = wanted.lender.map(absolute).transpose()?;
+        let wanted = Merge {
+            mirror: &mirror,
+            into: &into,
+            lender: lender.as_deref(),
+            ..*wanted
+        };
+        merge::merge(self, &wanted).await
+    }
+    /// What is left of a merge's conflicts in a tree of `repo`, one line for each file.
+    pub async fn left_over(&self, repo: &Path, tree: &str, merged: &Merged) -> Result<Vec<String>, GitError> {
+        merge::left_over(self, &absolute(repo)?, tree, merged).await
+    }
+    /// Lets one bare repository of ours borrow the objects of another one, too.
+    pub fn lend(&self, repo: &Path, lender: &Path) -> Result<(), GitError> {
+        merge::lend(&absolute(repo)?, &absolute(lender)?)
+    }
+    /// A tree as a commit of ours on these parents. Deterministic.
+    pub async fn commit_tree(
+        &self,
+        repo: &Path,
+        tree: &str,
+        parents: &[&CommitSha],
+        message: &str,
+        by: &Signature,
+    ) -> Result<CommitSha, GitError> {
+        import::commit_tree(self, &absolute(repo)?, tree, parents, message, by).await
+    }
+    /// Whether `old` is `new` or behind it.
+    pub async fn is_behind(&self, repo: &Path, old: &CommitSha, new: &CommitSha) -> Result<bool, GitError> {
+        merge::is_behind(self, &absolute(repo)?, old, new).await
+    }
+    /// Whether two commits have the same files.
+    pub async fn is_same_tree(&self, repo: &Path, one: &CommitSha, other: &CommitSha) -> Result<bool, GitError> {
+        merge::is_same_tree(self, &absolute(repo)?, one, other).await
+    }
+    /// The last commits of one line that another does not have, a line each.
+    pub async fn commits(
+        &self,
+        repo: &Path,
+        of: &CommitSha,
+        without: &CommitSha,
+        max: usize,
+    ) -> Result<Vec<String>, GitError> {
+        merge::commits(self, &absolute(repo)?, of, without, max).await
+    }
+    /// Writes a commit of ours, without what its parents have, into a file.
+    pub async fn write_bundle(
+        &self,
+        repo: &Path,
+        commit: &CommitSha,
+        parents: &[&CommitSha],
+        file: &Path,
+        max_bytes: u64,
+    ) -> Result<(), GitError> {
+        pack::write(self, &absolute(repo)?, commit, parents, &absolute(file)?, max_bytes).await
+    }
+    /// Reads a commit of ours from such a file into the fresh bare repository `into`, which borrows
+    /// from the mirror. It must be the promised one on the promised parents.
+    pub async fn read_bundle(
+        &self,
+        file: &Path,
+        (mirror, remote): (&Path, &Remote),
+        commit: &CommitSha,
+        parents: &[&CommitSha],
+        into: &Path,
+    ) -> Result<(), GitError> {
+        let (file, mirror, into) = (absolute(file)?, absolute(mirror)?, absolute(into)?);
+        pack::read(self, &file, (&mirror, remote), commit, parents, &into).await
+    }
+    /// The tree of a commit with one more file, in the fresh bare repository `into`.
+    pub async fn with_file(
+        &self,
+        (mirror, remote): (&Path, &Remote),
+        commit: &CommitSha,
+        (path, content): (&str, &[u8]),
+        into: &Path,
+    ) -> Result<String, GitError> {
+        let (mirror, into) = (absolute(mirror)?, absolute(into)?);
+        pack::with_file(self, (&mirror, remote), commit, (path, content), &into).await
+    }
+    /// A commit as a letter for `git am`; nothing when it has more than `max_bytes`.
+    pub async fn letter(&self, repo: &Path, commit: &CommitSha, max_bytes: usize) -> Result<Option<Vec<u8>>, GitError> {
+        pack::letter(self, &absolute(repo)?, commit, max_bytes).await
     }
     /// Pushes a commit of `repo` to a branch if the branch points to `expect` (nothing: does not
     /// exist). A repeat of a push that landed succeeds. Afterwards the remote's SHA equals `sha`.

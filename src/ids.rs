@@ -128,6 +128,10 @@ ulid_id!(
     /// One row of the outbox.
     EffectId, "effect id"
 );
+ulid_id!(
+    /// One draft of an issue that people can decide on.
+    DraftId, "draft id"
+);
 number_id!(
     /// GitHub's numeric repository id: authority, where the name is only a label that can move.
     RepoId

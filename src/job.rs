@@ -380,6 +380,8 @@ pub enum JobError {
     End(Outcome),
     /// The permission is gone: nothing may be written any more.
     NoRight(String),
+    /// Somebody pushed to the branch that the finished work was for: it has to be carried over.
+    HeadMoved(String),
     /// Another worker has the job, or may have: write nothing.
     LeaseLost,
 }

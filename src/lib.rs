@@ -60,6 +60,7 @@ pub mod secret;
 pub mod text;
 // nouns
 pub mod config;
+pub mod draft;
 pub mod effect;
 pub mod event;
 pub mod job;

@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod branch;
 pub mod command;
+pub mod draft;
 pub mod money;
 pub mod plan;
 pub mod review;

@@ -20,7 +20,12 @@ use crate::store::{Store, StoreError};
 
 mod ask;
 mod body;
+mod carry;
+mod create;
 mod dispatch;
+mod draft;
+mod fork;
+mod join;
 mod marker;
 mod outcome;
 mod plan;
@@ -34,7 +39,12 @@ mod wind_up;
 
 pub use ask::{ask_people, ask_waiting, asking};
 pub use body::Checks;
+pub use carry::{CARRY, Carry, FinishedMerge, put_beside};
+pub use create::plan_create;
 pub use dispatch::{acknowledge, dispatch};
+pub use draft::offer_drafts;
+pub use fork::{ByPatch, way_to};
+pub use join::{MergePlan, plan_merge};
 pub use marker::MarkerKey;
 pub use plan::{Goal, Planned, Result, ending, plan};
 pub use risk::risks_of;
@@ -60,6 +70,8 @@ pub struct Publisher {
     pub marker: MarkerKey,
     /// The word commands begin with, which nothing we write may begin a line with.
     pub command: String,
+    /// Whether security findings may become private advisories.
+    pub security_advisories: bool,
     /// What the program's own words are written in.
     pub language: Language,
     /// What work may cost.

@@ -109,6 +109,16 @@ impl Queue {
         tx.commit().await
     }
 
+    /// Gives a publishing job back, to do its work over on a branch that moved.
+    ///
+    /// # Errors
+    /// As [`Queue::heartbeat`].
+    pub async fn reopen(&self, lease: &Lease, why: &str) -> Result<(), StoreError> {
+        let mut tx = self.store.begin().await?;
+        tx.reopen_job(lease, why).await?;
+        tx.commit().await
+    }
+
     /// Ends the job.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +13,7 @@ use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution,
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::conversation::MAIN;
+use crate::draft::Draft;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -28,12 +29,14 @@ use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
 use crate::text;
-use crate::tool::{Finish, Mode, Toolbox, Web};
+use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
 mod environment;
 mod gather;
 mod guidance;
+mod join;
+mod limits;
 mod opening;
 mod record;
 mod restore;
@@ -41,11 +44,16 @@ mod reviewing;
 mod threads;
 mod verify;
 
-pub use gather::{Gathered, Target, commands_of, gather, rules_of};
+pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
+pub use join::{
+    BaseMerge, Bench, Carried, Earlier as EarlierMerge, Joined, MergeInWords, begin, bundle_of, carry, in_words,
+    merge_base,
+};
 pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
 
+use limits::budget;
 use opening::{local_failure, open};
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -135,6 +143,8 @@ pub struct Earlier {
     pub base_checks: Vec<CheckRun>,
     /// The record that it goes on from, or that is replayed: the agent is asked what stands there.
     pub record: Option<Record>,
+    /// The merge that this attempt finishes, which its checkout or bundle holds.
+    pub joined: Option<Joined>,
 }
 
 /// A change that passed the rules for trees.
@@ -161,6 +171,8 @@ pub struct Finished {
     pub violations: Vec<String>,
     /// What the checks said.
     pub verdict: Verdict,
+    /// Drafts of issues that the agent gave.
+    pub drafts: Vec<Draft>,
 }
 
 /// Largest change: it is kept in the database until it is published, which takes 64 MiB.
@@ -193,6 +205,7 @@ pub async fn work(
         recorder,
         cancel,
         permission: ports.permission.for_run(),
+        joined: earlier.joined.take(),
     };
     let result = Box::pin(desk.work(work, earlier)).await;
     sandbox.close().await;
@@ -215,6 +228,8 @@ struct Desk<'a> {
     cancel: &'a CancellationToken,
     /// The rules with what people approve in this run.
     permission: Policy,
+    /// The merge that the run finishes.
+    joined: Option<Joined>,
 }
 
 impl Desk<'_> {
@@ -231,7 +246,15 @@ impl Desk<'_> {
             .checks
             .iter()
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
-        if worked_in && known {
+        if let Some(joined) = &self.joined {
+            let prepare = async {
+                work.brief
+                    .notes
+                    .extend(verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?);
+                join::checks_before(self, &work, joined).await
+            };
+            verdict.base = stage(self.recorder, Stage::SetUp, prepare).await?;
+        } else if worked_in && known {
             verdict.base = earlier.base_checks;
             if earlier.bundle.is_some() {
                 // The files are what they were, what was prepared beside them is not.
@@ -294,12 +317,13 @@ impl Desk<'_> {
         mut verdict: Verdict,
     ) -> Result<Finished, JobError> {
         let (mut resume, mut solved) = (before.conversation, before.solution);
+        let mut record = record.clone();
         let mut repairs = 0;
         let mut shown = None;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
-                None => stage(self.recorder, Stage::Solve, self.solve(record, resume.take())).await?,
+                None => stage(self.recorder, Stage::Solve, self.solve(&record, resume.take())).await?,
             };
             if self.has_more_to_do(&solution).await {
                 resume = Some(solution.conversation.with_remark(MORE_TO_DO));
@@ -334,6 +358,7 @@ impl Desk<'_> {
                     change,
                     violations,
                     verdict,
+                    drafts: solution.conversation.drafts,
                 });
             };
             repairs += 1;
@@ -346,7 +371,15 @@ impl Desk<'_> {
                 ),
             };
             self.recorder.record(RunEvent::Noted { text }).await?;
-            resume = Some(solution.conversation.with_remark(&complaint));
+            resume = Some(match solution.conversation.has_begun() {
+                true => solution.conversation.with_remark(&complaint),
+                // Nobody was asked yet: a merge that needed no agent.
+                false => {
+                    record.brief.notes.push(complaint);
+                    self.keep(RECORD, &self.recorder.cleaned(&record)?).await?;
+                    solution.conversation
+                }
+            });
             self.keep(CONVERSATION, &resume).await?;
             self.keep(SOLUTION, &None::<Solution>).await?;
         }
@@ -409,6 +442,10 @@ impl Desk<'_> {
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
+        let tools = match record.drafts && mode.changes_code() {
+            true => tools.drafting(Drafting::Noticed),
+            false => tools,
+        };
         match self.ports.people.can_ask() && mode.changes_code() {
             true => tools.asking_people(),
             false => tools,
@@ -428,7 +465,7 @@ impl Desk<'_> {
             max_explore_turns: match work.brief.mode {
                 Mode::Change => config.max_explore_turns,
                 // To look around is what it is for.
-                Mode::Plan | Mode::Answer | Mode::Review => u32::MAX,
+                Mode::Plan | Mode::Answer | Mode::Review | Mode::Draft => u32::MAX,
             },
         }
     }
@@ -443,7 +480,7 @@ impl Desk<'_> {
     /// stopped run exports what it has, so the run's own stop does not stop the export.
     async fn import(&self, work: &Work) -> Result<(Option<ChangeSet>, Vec<String>), JobError> {
         let Some(bundle) = self.sandbox.export(&work.base, &CancellationToken::new()).await? else {
-            return Ok((None, Vec::new()));
+            return self.judged(work, None).await;
         };
         let folder = self.folder.clone();
         let emptied = tokio::task::spawn_blocking(move || folder.import()).await;
@@ -462,10 +499,23 @@ impl Desk<'_> {
         {
             Ok(import) => {
                 let diff = git.diff(&import, MAX_DIFF_BYTES).await?;
-                Ok((Some(ChangeSet { import, bundle, diff }), Vec::new()))
+                self.judged(work, Some(ChangeSet { import, bundle, diff })).await
             }
             Err(GitError::Policy(violations)) => Ok((None, violations)),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Desk<'_> {
+    async fn judged(
+        &self,
+        work: &Work,
+        change: Option<ChangeSet>,
+    ) -> Result<(Option<ChangeSet>, Vec<String>), JobError> {
+        match &self.joined {
+            Some(joined) => join::judge(self.ports, work, joined, change).await,
+            None => Ok((change, Vec::new())),
         }
     }
 }
@@ -507,25 +557,6 @@ async fn record_solved(
         .await
 }
 
-/// Limits of this run: the server's, lowered by the repository's own.
-fn budget(server: &BudgetConfig, repo: &RepoConfig) -> agent::Budget {
-    let minutes = repo
-        .max_minutes
-        .map_or(server.max_minutes, |own| own.min(server.max_minutes));
-    let server_cost = server.max_cost_usd;
-    // Nothing is no limit: the repository may lower the server's limit, not take it off.
-    let max_cost_usd = match repo.max_cost_usd {
-        Some(own) if own > 0.0 && (server_cost == 0.0 || own < server_cost) => own,
-        _ => server_cost,
-    };
-    agent::Budget {
-        max_turns: server.max_turns,
-        max_tokens: server.max_tokens,
-        max_cost_usd,
-        max_time: Duration::from_secs(minutes.saturating_mul(60)),
-    }
-}
-
 /// Runs one stage and records its beginning, its end and the time it took.
 pub async fn stage<T, E: From<StoreError>>(
     recorder: &Recorder,
@@ -538,35 +569,4 @@ pub async fn stage<T, E: From<StoreError>>(
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     recorder.record(RunEvent::StageFinished { stage, took_ms }).await?;
     Ok(result)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_repository_lowers_limits_and_never_lifts_them() {
-        let server = BudgetConfig::default();
-        let unlimited = BudgetConfig {
-            max_cost_usd: 0.0,
-            ..server.clone()
-        };
-        for (server, own, expected) in [
-            (&server, None, 5.0),
-            (&server, Some(2.0), 2.0),
-            (&server, Some(50.0), 5.0),
-            (&server, Some(0.0), 5.0),
-            (&unlimited, Some(2.0), 2.0),
-            (&unlimited, Some(0.0), 0.0),
-        ] {
-            let repo = RepoConfig {
-                max_cost_usd: own,
-                max_minutes: Some(u64::MAX),
-                ..RepoConfig::default()
-            };
-            let limits = budget(server, &repo);
-            assert_eq!(limits.max_cost_usd, expected, "{own:?}");
-            assert_eq!(limits.max_time, Duration::from_secs(3_600));
-        }
-    }
 }

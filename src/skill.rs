@@ -148,6 +148,7 @@ impl Shelf {
     pub fn shipped() -> Self {
         let mut shelf = Self::default();
         for (name, text) in [
+            ("issue-writer", include_str!("../skills/issue-writer/SKILL.md")),
             ("reproduce-a-bug", include_str!("../skills/reproduce-a-bug/SKILL.md")),
             ("review-a-diff", include_str!("../skills/review-a-diff/SKILL.md")),
             (
@@ -244,7 +245,15 @@ mod tests {
         shelf.add(Skill::parse("off", off, Source::Administrator).unwrap());
         shelf.disable(&["git".to_owned()]);
         let offered: Vec<&str> = shelf.offered().map(|skill| skill.name.as_str()).collect();
-        assert_eq!(offered, ["reproduce-a-bug", "review-a-diff", "write-a-regression-test"]);
+        assert_eq!(
+            offered,
+            [
+                "issue-writer",
+                "reproduce-a-bug",
+                "review-a-diff",
+                "write-a-regression-test"
+            ]
+        );
         for name in ["git", "off"] {
             assert!(shelf.load(name).unwrap_err().contains("switched off"), "{name}");
         }

@@ -40,6 +40,7 @@ mod conversation;
 mod costs;
 mod deliveries;
 mod doorbell;
+mod drafts;
 mod effects;
 mod error;
 mod events;

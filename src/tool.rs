@@ -24,9 +24,11 @@ mod background;
 mod commit;
 mod confirm;
 mod diff;
+mod draft_issue;
 mod edit;
 mod edit_file;
 mod finish;
+mod finish_drafts;
 mod finish_review;
 mod glob;
 mod grep;
@@ -49,6 +51,7 @@ mod threads;
 mod web;
 mod write_file;
 
+pub use draft_issue::Drafting;
 pub use finish_review::{PullFinding, PullReview, Severity};
 pub use mode::{Mode, only_reads};
 pub use review::{Finding, Review, Verdict};
@@ -86,6 +89,8 @@ pub enum ToolOutput {
     Plan(Vec<crate::event::PlanStep>, String),
     /// A person has to be asked.
     Ask(crate::question::Question),
+    /// An issue that people shall decide on.
+    Draft(Box<crate::draft::Draft>, Drafting),
     /// A child has to do something.
     Delegate(Errand),
     /// A child is done.
@@ -288,6 +293,12 @@ impl Toolbox {
             true => with_child.with(Box::new(review::AskReview)),
             false => with_child,
         }
+    }
+
+    /// The same tools and the one that takes drafts of issues.
+    #[must_use]
+    pub fn drafting(self, drafting: Drafting) -> Self {
+        self.with(Box::new(draft_issue::DraftIssue(drafting)))
     }
 
     /// The same tools and the one that shows skills, if there are any.

@@ -25,11 +25,13 @@ use crate::run::{self, Ports};
 use crate::store::{JobFilter, StoreError};
 use crate::workspace::remove_all;
 
+mod carry;
 mod control;
 mod fix;
 mod heartbeat;
 mod maintenance;
 mod poll;
+mod rebase;
 mod retry;
 mod steer;
 mod wait;
@@ -218,14 +220,17 @@ impl Worker {
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
         }
         match leased.job.kind {
-            kind if kind.is_work() => Box::pin(self.fix(in_hand, &client)).await,
+            JobKind::Rebase => Box::pin(self.rebase(in_hand, &client)).await,
+            JobKind::Fix | JobKind::Plan | JobKind::Ask | JobKind::Review | JobKind::Draft => {
+                Box::pin(self.fix(in_hand, &client)).await
+            }
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,
+            JobKind::Create => Box::pin(self.create(in_hand)).await,
             JobKind::Steer => Box::pin(self.steer(in_hand)).await,
             JobKind::Retry => Box::pin(self.retry(in_hand)).await,
             JobKind::Budget => Box::pin(self.set_budget(in_hand)).await,
-            kind => Err(JobError::Fail(format!("`{kind}` is not built yet"))),
         }
     }
 
@@ -282,6 +287,9 @@ impl Worker {
     }
 
     async fn publish_planned(&self, in_hand: &InHand<'_>, planned: publish::Planned) -> Result<(), JobError> {
+        if let Some(bundle) = &planned.bundle {
+            in_hand.recorder.checkpoint(publish::BUNDLE, 0, bundle).await?;
+        }
         self.queue
             .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;
@@ -331,6 +339,7 @@ impl Worker {
                     .await
             }
             Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
+            Err(JobError::HeadMoved(why)) => self.queue.reopen(lease, &why).await,
             Err(JobError::End(outcome)) => self.end_or_bury(in_hand, outcome).await,
             Err(JobError::Fail(reason)) => {
                 tracing::warn!(reason, "job failed");
@@ -385,7 +394,7 @@ impl Worker {
                 .retry(lease, in_hand.leased.job.attempt, &why)
                 .await
                 .map(|_| ()),
-            Err(JobError::Fail(why) | JobError::NoRight(why)) => {
+            Err(JobError::Fail(why) | JobError::NoRight(why) | JobError::HeadMoved(why)) => {
                 self.queue.bury(lease, &format!("{reason}; and then: {why}")).await
             }
             Err(JobError::End(_)) => self.queue.bury(lease, &reason).await,

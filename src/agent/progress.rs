@@ -10,6 +10,7 @@ use super::history::History;
 use super::output_cap::OutputCap;
 use crate::agent::{CONVERSATION, Checkpoint, Solution, SolveError, Stop, Task};
 use crate::conversation::{Entry, MAIN};
+use crate::draft::Draft;
 use crate::model::{Message, Role, ToolSpec};
 use crate::recorder::Latest;
 use crate::store::StoreError;
@@ -32,6 +33,8 @@ pub(super) struct Progress<'a> {
     pub(super) specs: Vec<ToolSpec>,
     /// The model's real context window, where it turned out to be smaller than its profile says.
     pub(super) window: Option<u64>,
+    /// Drafts of issues that the model gave.
+    pub(super) drafts: Vec<Draft>,
     /// Whether people approved the plan, where one comes first.
     pub(super) is_approved: bool,
     /// Instructions that came meanwhile and were passed on.
@@ -56,6 +59,7 @@ impl<'a> Progress<'a> {
             output_cap: OutputCap::default(),
             specs,
             window: None,
+            drafts: Vec::new(),
             is_approved: false,
             heard: task.resume.as_ref().map_or(0, |earlier| earlier.heard),
         };
@@ -68,6 +72,7 @@ impl<'a> Progress<'a> {
 
     async fn take_up(&mut self, earlier: &Checkpoint) -> Result<(), SolveError> {
         self.window = earlier.window;
+        self.drafts.clone_from(&earlier.drafts);
         self.is_approved = earlier.is_approved;
         // Otherwise they were stored after the checkpoint was.
         if self.history.length() == earlier.logged {
@@ -137,6 +142,7 @@ impl<'a> Progress<'a> {
             cost_usd: self.meter.cost_usd,
             spent_ms: u64::try_from(self.meter.spent().as_millis()).unwrap_or(u64::MAX),
             window: self.window,
+            drafts: self.drafts.clone(),
             is_approved: self.is_approved,
             heard: self.heard,
         }

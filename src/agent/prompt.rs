@@ -59,6 +59,7 @@ static PROMPTS: LazyLock<Environment<'static>> = LazyLock::new(|| {
         ("system", include_str!("prompts/system.md")),
         ("answer", include_str!("prompts/answer.md")),
         ("review_pull", include_str!("prompts/review_pull.md")),
+        ("draft", include_str!("prompts/draft.md")),
         ("brief", include_str!("prompts/brief.md")),
         ("child", include_str!("prompts/child.md")),
         ("child_brief", include_str!("prompts/child_brief.md")),
@@ -123,6 +124,7 @@ fn system_of(mode: Mode) -> &'static str {
         Mode::Change | Mode::Plan => "system",
         Mode::Answer => "answer",
         Mode::Review => "review_pull",
+        Mode::Draft => "draft",
     }
 }
 
@@ -179,7 +181,7 @@ fn request_of(brief: &Brief, fence: &str) -> String {
     let rest = rest.unwrap_or(&request).trim();
     let most = match brief.mode {
         Mode::Review => MAX_REVIEWED_BYTES,
-        Mode::Change | Mode::Plan | Mode::Answer => MAX_REQUEST_BYTES,
+        Mode::Change | Mode::Plan | Mode::Answer | Mode::Draft => MAX_REQUEST_BYTES,
     };
     let request = format!("{title}\n\n{}", text::cap(rest, most));
     framed(request.trim_end(), fence)

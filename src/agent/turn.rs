@@ -326,6 +326,13 @@ impl Progress<'_> {
                 self.task.recorder.record(RunEvent::PlanUpdated { steps }).await?;
                 Ran::well(output)
             }
+            Ok(ToolOutput::Draft(draft, drafting)) => match self.keep_draft(*draft, drafting)? {
+                Ok(words) => Ran::well(words),
+                Err(problem) => Ran {
+                    ok: false,
+                    ..Ran::well(problem)
+                },
+            },
             Ok(ToolOutput::Ask(Question::Plan(plan))) => {
                 let heard = self.propose(plan).await;
                 Ran {

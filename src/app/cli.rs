@@ -17,6 +17,8 @@ mod config;
 mod costs;
 mod demo;
 mod doctor;
+mod draft;
+mod drafts;
 mod jobs;
 mod migrate;
 mod progress;
@@ -68,6 +70,10 @@ enum Command {
     Show(transcript::Args),
     /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
+    /// Write drafts of issues about a local checkout, without GitHub: reads, and creates nothing.
+    Draft(Box<draft::Args>),
+    /// List or show drafts of issues that runs of the service offered.
+    Drafts(drafts::Args),
     /// Show what calls of models cost: by day, job, issue, repository, installation or model.
     Costs(costs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
@@ -129,6 +135,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
+        Command::Draft(args) => draft::run(&context, *args).await,
+        Command::Drafts(args) => drafts::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,

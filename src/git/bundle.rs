@@ -1,6 +1,6 @@
 //! The head of a bundle, read by ourselves, so that its pack can go straight into
 //! `git index-pack --strict`: `git fetch` of a bundle checks objects only since git 2.46.
-//! Called by `import`. Never believes a name or a number in it beyond what is checked here.
+//! Called by `import` and `pack`. Never believes a name or a number in it beyond what is checked here.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -25,18 +25,18 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads the head, leaves the file where its pack begins, and returns the exported commit.
-pub(super) fn read_head(file: &mut File, base: &CommitSha) -> Result<CommitSha, String> {
+pub(super) fn read_head(file: &mut File, bases: &[&CommitSha]) -> Result<CommitSha, String> {
     let mut start = Vec::new();
     file.take(MAX_HEAD)
         .read_to_end(&mut start)
         .map_err(|error| format!("the bundle cannot be read: {error}"))?;
-    let (tip, pack_at) = parse_head(&start, base)?;
+    let (tip, pack_at) = parse_head(&start, bases)?;
     file.seek(SeekFrom::Start(pack_at))
         .map_err(|error| format!("the bundle cannot be read: {error}"))?;
     Ok(tip)
 }
 
-fn parse_head(start: &[u8], base: &CommitSha) -> Result<(CommitSha, u64), String> {
+fn parse_head(start: &[u8], bases: &[&CommitSha]) -> Result<(CommitSha, u64), String> {
     let end = start
         .windows(2)
         .position(|pair| pair == b"\n\n")
@@ -53,8 +53,13 @@ fn parse_head(start: &[u8], base: &CommitSha) -> Result<(CommitSha, u64), String
                 return Err("the bundle leaves objects out".to_owned());
             }
         } else if let Some(needed) = line.strip_prefix('-') {
-            if needed.split(' ').next() != Some(base.as_str()) {
-                return Err(format!("the bundle builds on something else than {base}"));
+            let id = needed.split(' ').next().unwrap_or_default();
+            if !bases.iter().any(|base| base.as_str() == id) {
+                let known: Vec<&str> = bases.iter().map(|base| base.as_str()).collect();
+                return Err(format!(
+                    "the bundle builds on something else than {}",
+                    known.join(" and ")
+                ));
             }
         } else if let Some((id, CHANGE_REF)) = line.split_once(' ') {
             tip = Some(id.parse().map_err(|_| "the bundle's ref has no commit id")?);
@@ -74,7 +79,7 @@ mod tests {
     #[track_caller]
     fn check(head: &str, expected: Result<(), &str>) {
         let head = head.replace("BASE", BASE).replace("TIP", TIP);
-        let found = parse_head(head.as_bytes(), &BASE.parse().unwrap());
+        let found = parse_head(head.as_bytes(), &[&BASE.parse().unwrap()]);
         match expected {
             Ok(()) => assert_eq!(found, Ok((TIP.parse().unwrap(), head.find("PACK").unwrap() as u64))),
             Err(word) => assert!(found.as_ref().is_err_and(|problem| problem.contains(word)), "{found:?}"),

@@ -104,7 +104,7 @@ async fn take(
         let most = text::bytes_in_words(policy.max_bundle_bytes);
         return Err(refuse(format!("the change is larger than {most}")));
     }
-    let tip = bundle::read_head(&mut file, base).map_err(refuse)?;
+    let tip = bundle::read_head(&mut file, &[base]).map_err(refuse)?;
     let output = git
         .call(&["index-pack", "--stdin", "--fix-thin", "--strict", "--fsck-objects"])
         .arg(format!("--max-input-size={}", policy.max_bundle_bytes))
@@ -331,13 +331,27 @@ pub(super) async fn commit(
     message: &str,
     by: &Signature,
 ) -> Result<CommitSha, GitError> {
+    commit_tree(git, &import.repo, &import.tree, &[parent], message, by).await
+}
+
+/// A tree as a commit of ours.
+pub(super) async fn commit_tree(
+    git: &Git,
+    repo: &Path,
+    tree: &str,
+    parents: &[&CommitSha],
+    message: &str,
+    by: &Signature,
+) -> Result<CommitSha, GitError> {
     let date = format!("@{} +0000", by.at.timestamp());
-    let mut call = git
-        .call(&["commit-tree", "-F", "-", "-p"])
-        .arg(parent.as_str())
+    let mut call = git.call(&["commit-tree", "-F", "-"]);
+    for parent in parents {
+        call = call.arg("-p").arg(parent.as_str());
+    }
+    call = call
         .arg("--end-of-options")
-        .arg(&import.tree)
-        .git_dir(&import.repo)
+        .arg(tree)
+        .git_dir(repo)
         .stdin(text::plain_output(message));
     for (role, value) in [("NAME", &by.name), ("EMAIL", &by.email), ("DATE", &date)] {
         call = call
@@ -348,7 +362,7 @@ pub(super) async fn commit(
     if output.code != Some(0) {
         let missing = output.stderr.contains("not a valid object");
         return Err(match missing {
-            true => GitError::NotFound(format!("commit {parent} in {}", import.repo.display())),
+            true => GitError::NotFound(format!("commits {parents:?} in {}", repo.display())),
             false => GitError::Failed(format!("git commit-tree: {}", output.stderr)),
         });
     }

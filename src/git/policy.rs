@@ -105,6 +105,23 @@ pub(super) fn judge(changes: &[RawChange], facts: &Facts<'_>, policy: &TreePolic
     cap_list(problems)
 }
 
+/// Whether a change of this path could pass, given the globs that the repository protects.
+pub fn may_change(path: &str, protected: &[String]) -> bool {
+    let Ok(protected) = compile(protected) else {
+        return false;
+    };
+    let change = RawChange {
+        old_mode: "100644".to_owned(),
+        new_mode: "100644".to_owned(),
+        new_id: String::new(),
+        status: 'M',
+        path: path.as_bytes().to_vec(),
+    };
+    let mut passes = path_problem(path.as_bytes()).is_none();
+    check_place(&change, &protected, &mut |_| passes = false);
+    passes
+}
+
 /// The one violation of a change that is too long to look at.
 pub(super) fn too_many(found: usize, policy: &TreePolicy) -> String {
     format!("{found} changed paths are more than the {} allowed", policy.max_changes)

@@ -65,7 +65,10 @@ pub enum Command {
         text: String,
     },
     /// Create the issue that was drafted.
-    Create,
+    Create {
+        /// The draft's number; nothing where there is only one.
+        number: Option<u32>,
+    },
     /// Run again.
     Retry(Retry),
     /// Stop the job.
@@ -157,7 +160,7 @@ impl Command {
             "review" => instructions("review", words).map(|instructions| Command::Review { instructions }),
             "rebase" => instructions("rebase", words).map(|instructions| Command::Rebase { instructions }),
             "draft" => instructions("draft", words).map(|text| Command::Draft { text }),
-            "create" => Ok(Command::Create),
+            "create" => create(words),
             "retry" => retry(words),
             "stop" => Ok(Command::Stop),
             "status" => Ok(Command::Status),
@@ -204,6 +207,31 @@ fn retry(words: &str) -> Result<Command, CommandProblem> {
             expected: ("may be followed by `publish` and nothing else", "后面只能跟 `publish`"),
         }),
     }
+}
+
+fn create(words: &str) -> Result<Command, CommandProblem> {
+    let mut words = words.lines().next().unwrap_or_default().split_whitespace();
+    let expected = (
+        "may be followed by the number of a draft and nothing else",
+        "后面只能跟一个草稿编号",
+    );
+    let bad = CommandProblem::BadArgument {
+        verb: "create",
+        expected,
+    };
+    let number = match (words.next(), words.next()) {
+        (None, _) => None,
+        (Some(word), None) => {
+            let digits = word.trim_start_matches('#').trim_end_matches(['.', ',', '!']);
+            let is_number = (1..=6).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+            match digits.parse() {
+                Ok(number @ 1..) if is_number => Some(number),
+                _ => return Err(bad),
+            }
+        }
+        (Some(_), Some(_)) => return Err(bad),
+    };
+    Ok(Command::Create { number })
 }
 
 fn budget(words: &str) -> Result<Command, CommandProblem> {

@@ -36,6 +36,7 @@ const TOOLS: &[(&str, Subject)] = &[
     ("conclude", Subject::None),
     ("confirm", Subject::None),
     ("diff", Subject::None),
+    ("draft_issue", Subject::None),
     ("edit_file", Subject::Write),
     ("finish", Subject::None),
     ("glob", Subject::None),
@@ -236,7 +237,7 @@ impl Rules {
         };
         // Ending the work and speaking to people is never a thing to be asked about.
         let mode = match call.tool.as_str() {
-            "ask_user" | "conclude" | "confirm" | "finish" | "plan" => PermissionMode::Allow,
+            "ask_user" | "conclude" | "confirm" | "draft_issue" | "finish" | "plan" => PermissionMode::Allow,
             _ => mode,
         };
         Verdict {

@@ -1,4 +1,5 @@
 //! Short answers to commands, where nothing but the command itself decides them.
+//! Never repeats words of a comment.
 
 use super::Language;
 
@@ -19,14 +20,6 @@ pub fn only_for_pulls(language: Language, verb: &str) -> String {
     language.pick(
         format!("`{verb}` is for pull requests; this is an issue, so nothing was started."),
         format!("`{verb}` 只能用于拉取请求；这是一个议题，因此没有开始任何工作。"),
-    )
-}
-
-/// A verb that this version does not have.
-pub fn not_built(language: Language, verb: &str, table: &str) -> String {
-    language.pick(
-        format!("`{verb}` is not built yet, so nothing was done. What works today:\n\n{table}"),
-        format!("`{verb}` 尚未实现，因此什么都没有做。目前可用的命令：\n\n{table}"),
     )
 }
 
@@ -51,11 +44,16 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
 
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
-    let rows: [(&str, &str, &str); 12] = [
+    let rows: [(&str, &str, &str); 15] = [
         (
             "fix [instructions]",
             "on an issue: a branch and a draft pull request; on a pull request: commits to its branch. While work is going on, the instructions reach it",
             "在议题上：新建分支和草稿拉取请求；在拉取请求上：向其分支提交。工作进行中时，说明会直接转达",
+        ),
+        (
+            "rebase [instructions]",
+            "on a pull request: merges the base into its branch and settles conflicts; nothing is rewritten",
+            "在拉取请求上：将目标分支合并到其分支并解决冲突；不改写历史",
         ),
         (
             "plan [instructions]",
@@ -84,6 +82,16 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
             "审查此拉取请求并逐行评论；不改动任何内容",
         ),
         (
+            "draft [text]",
+            "drafts of issues; nothing is created",
+            "起草议题；不会创建任何内容",
+        ),
+        (
+            "create [number]",
+            "creates the issue of a draft, exactly as it is shown",
+            "按所示内容原样创建草稿对应的议题",
+        ),
+        (
             "retry",
             "runs the last work here again; `retry publish` repeats only its publishing",
             "重新运行此处最近一次工作；`retry publish` 只重新发布结果",
@@ -92,7 +100,7 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
         (
             "budget $N",
             "what all work on this issue or pull request may cost",
-            "此议题或拉取请求上全部工作的费用上限",
+            "设置此议题或拉取请求上全部工作的费用上限",
         ),
         ("status", "where the work stands", "查看工作进展"),
         ("help", "this table", "显示此表"),

@@ -1,4 +1,5 @@
 //! A plan that waits for approval, and one that nobody could be asked about.
+//! Never says that silence is consent.
 
 use super::Language;
 

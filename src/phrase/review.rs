@@ -1,4 +1,5 @@
 //! A review of a pull request.
+//! Never praises, and never approves.
 
 use super::Language;
 

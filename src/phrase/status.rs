@@ -1,4 +1,5 @@
 //! The status comment: headlines, how to answer, what happens without an answer.
+//! Never shows what the log does not hold.
 
 use super::Language;
 

@@ -1,4 +1,5 @@
 //! Answers to commands that steer work: instructions on the way, and work that is begun again.
+//! Never promises what the run may not do.
 
 use super::Language;
 

@@ -120,6 +120,32 @@ pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_
     text::cap_chars(&body, MAX_DETAILS_CHARS)
 }
 
+/// What the status comment says of a merge of the base. The program's own words come first; what
+/// the agent changed in the merge is listed only where it changed something.
+pub(super) fn merge(
+    publisher: &Publisher,
+    lead: &str,
+    import: &Import,
+    words: &Words<'_>,
+    checks: &Checks<'_>,
+) -> String {
+    let mut body = format!("{lead}\n");
+    if !words.summary.is_empty() {
+        section(
+            &mut body,
+            "Summary",
+            &publisher.safe_within(words.summary, MAX_SUMMARY_CHARS),
+        );
+    }
+    if !import.changes.is_empty() {
+        section(&mut body, "Changed in the merge", &changes(&import.changes));
+    }
+    section(&mut body, "Verification", &verification(checks));
+    let said = publisher.safe_within(words.risks, MAX_WORDS_CHARS);
+    section(&mut body, "Risks", &risks(&said, &import.changes, words.noticed));
+    text::cap_chars(&body, MAX_DETAILS_CHARS)
+}
+
 fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &Words<'_>, checks: &Checks<'_>) {
     let safe = |text: &str| publisher.safe_within(text, MAX_WORDS_CHARS);
     let summary = publisher.safe_within(words.summary, MAX_SUMMARY_CHARS);

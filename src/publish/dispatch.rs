@@ -14,11 +14,12 @@ use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
+mod create;
 mod push;
 mod review;
 mod thread;
 
-pub(super) use push::{Broken, rebuild};
+pub(super) use push::{Broken, rebuild, unpack};
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -36,13 +37,17 @@ fn max_tries(body: &EffectBody) -> u32 {
         EffectBody::Push { .. }
         | EffectBody::OpenPull { .. }
         | EffectBody::SubmitReview { .. }
-        | EffectBody::Comment { .. } => 100,
+        | EffectBody::Comment { .. }
+        | EffectBody::CreateIssue { .. }
+        | EffectBody::TellCreated { .. } => 100,
         EffectBody::FinalStatus { .. }
         | EffectBody::ReplyThread { .. }
         | EffectBody::ResolveThread { .. }
         | EffectBody::RequestReview { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
+        | EffectBody::CreateAdvisory { .. }
+        | EffectBody::AddSubIssue { .. }
         | EffectBody::Ask => 12,
         EffectBody::Reaction { .. } => 4,
     }
@@ -177,9 +182,13 @@ impl Step<'_> {
             | EffectBody::ReplyThread { .. }
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
-            | EffectBody::Comment { .. } => true,
+            | EffectBody::Comment { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
             | EffectBody::RemoveLabel { .. } => false,
@@ -257,6 +266,10 @@ impl Step<'_> {
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. }
+            | EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. }
             | EffectBody::StatusComment { .. } => {}
         }
         match authority::authorize(&self.leased.job, self.client).await? {
@@ -269,17 +282,32 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
+            | EffectBody::AddSubIssue { .. }
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::ReplyThread { number, .. } => self.own_reply(*number).await,
-            EffectBody::StatusComment { number, .. } | EffectBody::Comment { number, .. } => {
-                self.own_comment(*number).await
+            EffectBody::StatusComment { number, .. }
+            | EffectBody::Comment { number, .. }
+            | EffectBody::TellCreated { number } => self.own_comment(*number).await,
+            EffectBody::CreateIssue {
+                draft,
+                part,
+                offered_at,
+                ..
+            } => {
+                let wanted = create::Wanted {
+                    draft,
+                    part: *part,
+                    offered_at: *offered_at,
+                };
+                self.own_issue(&wanted).await
             }
+            EffectBody::CreateAdvisory { .. } => self.no_second_advisory(),
             EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
-            EffectBody::Push { branch, sha, .. } => {
-                let there = self.client.branch_sha(branch).await?;
+            EffectBody::Push { branch, to, sha, .. } => {
+                let there = self.client_for(to.as_ref()).branch_sha(branch).await?;
                 Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
@@ -335,15 +363,19 @@ impl Step<'_> {
             }
             EffectBody::Push {
                 branch,
+                to,
                 expect,
                 parent,
+                merged,
                 sha,
                 message,
             } => {
                 let promise = push::Promise {
                     branch,
+                    to: to.as_ref(),
                     expect: expect.as_ref(),
                     parent,
+                    merged,
                     sha,
                     message,
                 };
@@ -379,10 +411,16 @@ impl Step<'_> {
                 branch,
                 reply,
             } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
-            EffectBody::ResolveThread { number, root } => self.resolve_thread(*number, *root).await,
+            EffectBody::ResolveThread { number, root, seen } => self.resolve_thread(*number, *root, *seen).await,
             EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
-            EffectBody::FinalStatus { details } => self.final_status(details).await,
+            EffectBody::FinalStatus { details, drafts } => {
+                self.final_status(&status::LastWords { details, drafts }).await
+            }
+            EffectBody::CreateIssue { .. }
+            | EffectBody::CreateAdvisory { .. }
+            | EffectBody::AddSubIssue { .. }
+            | EffectBody::TellCreated { .. } => self.create().await,
             EffectBody::RemoveLabel { number, label } => {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))
@@ -399,14 +437,14 @@ impl Step<'_> {
         }
     }
 
-    async fn final_status(&self, details: &str) -> Result<Landed, JobError> {
+    async fn final_status(&self, end: &status::LastWords<'_>) -> Result<Landed, JobError> {
         let Some(id) = status_comment_id(&self.all().await?) else {
             return Ok(Landed::Not(
                 EffectState::Skipped,
                 "there is no status comment".to_owned(),
             ));
         };
-        match status::update_final(self.publisher, self.leased, self.client, id, details).await {
+        match status::update_final(self.publisher, self.leased, self.client, id, end).await {
             Ok(()) => Ok(Landed::As(id.to_string())),
             Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(
                 EffectState::Skipped,
@@ -441,6 +479,11 @@ impl Step<'_> {
             JobError::NoRight(why) => {
                 self.move_to(EffectState::Pending, None, Some(&why)).await?;
                 Err(JobError::NoRight(why))
+            }
+            // The branch is somewhere else, so that the call can no longer land either.
+            JobError::HeadMoved(why) => {
+                self.move_to(EffectState::Pending, None, Some(&why)).await?;
+                Err(JobError::HeadMoved(why))
             }
             other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }
@@ -485,6 +528,10 @@ impl Step<'_> {
             problem.as_deref(),
         )
         .await?;
+        // What a draft became is known from the moment on that its row is done.
+        if let (EffectState::Done, Some(created), Some(draft)) = (state, remote_id, self.effect.body.draft()) {
+            tx.note_draft_created(&self.leased.lease, draft, created).await?;
+        }
         tx.commit().await?;
         Ok(())
     }

@@ -4,7 +4,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::ids::JobId;
+use crate::ids::{DraftId, JobId};
 use crate::secret::Secret;
 
 /// Signs markers.
@@ -28,6 +28,15 @@ impl MarkerKey {
         let tag = hex::encode(mac.finalize().into_bytes());
         format!("<!-- forgehand:v1:{job}:{seq}:{} -->", &tag[..32])
     }
+
+    /// The marker of the issue that a draft, or a part of it, becomes: the same whoever confirms it.
+    pub fn of_draft(&self, draft: &DraftId, part: u32) -> String {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(self.0.expose().as_bytes()).expect("HMAC takes keys of any length");
+        mac.update(format!("draft:{draft}:{part}").as_bytes());
+        let tag = hex::encode(mac.finalize().into_bytes());
+        format!("<!-- forgehand:v1:draft:{draft}:{part}:{} -->", &tag[..32])
+    }
 }
 
 #[cfg(test)]
@@ -42,5 +51,8 @@ mod tests {
         assert_eq!(key.marker(&job, 1), key.marker(&job, 1));
         assert_ne!(key.marker(&job, 1), key.marker(&job, 2));
         assert_ne!(key.marker(&job, 1), other.marker(&job, 1));
+        let draft = DraftId::new(chrono::DateTime::UNIX_EPOCH);
+        assert_ne!(key.of_draft(&draft, 0), key.of_draft(&draft, 1));
+        assert_ne!(key.of_draft(&draft, 0), other.of_draft(&draft, 0));
     }
 }

@@ -2,11 +2,12 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
 use super::{Publisher, body, key, review, status, threads};
 use crate::agent::Stop;
-use crate::effect::{EffectBody, NewEffect};
+use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
@@ -23,6 +24,11 @@ pub(super) mod seq {
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
     pub const REVIEW: i64 = 13;
+    /// The issue of a draft; its parts stand one further on each.
+    pub const CREATE: i64 = 30;
+    /// The parts of an epic, from one further on.
+    pub const SUB_ISSUE: i64 = 50;
+    pub const CREATED: i64 = 80;
     /// The first question is one further on.
     pub const ASK: i64 = 100;
     /// The reply to the first review thread; each thread has two positions, the second resolves it.
@@ -77,7 +83,12 @@ pub enum Goal {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
+        /// The fork that has the branch, where it is one that we may push to, and who gets as a patch
+        /// what is not finished.
+        fork: Option<(PushTo, ByPatch)>,
     },
+    /// A patch for a pull request whose branch we may not push to.
+    Patch(ByPatch),
 }
 
 /// Rows to be inserted with the move to `publishing`.
@@ -87,6 +98,21 @@ pub struct Planned {
     pub outcome: Outcome,
     /// The effects.
     pub effects: Vec<NewEffect>,
+    /// What is pushed, where it is not what the run left.
+    pub bundle: Option<Vec<u8>>,
+}
+
+impl Planned {
+    /// The same, and the status comment shows drafts of issues in the end; `drafts` is safe already.
+    #[must_use]
+    pub fn showing(mut self, shown: String) -> Self {
+        for effect in &mut self.effects {
+            if let EffectBody::FinalStatus { drafts, .. } = &mut effect.body {
+                drafts.clone_from(&shown);
+            }
+        }
+        self
+    }
 }
 
 /// Plans the publishing of a run's result, with what is said in review threads.
@@ -152,16 +178,41 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
             } else {
                 format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
             };
-            keep_work(publisher, job, import, stop, reason).await
+            match &result.target {
+                Goal::Patch(to)
+                | Goal::ExistingPull {
+                    fork: Some((_, to)), ..
+                } => {
+                    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+                    let offer = Offer {
+                        import,
+                        message: &message,
+                        to,
+                        lead: "",
+                        outcome: unfinished(stop, reason, None),
+                    };
+                    fork::offer(publisher, job, offer).await
+                }
+                _ => keep_work(publisher, job, import, stop, reason).await,
+            }
         }
     }
 }
 
 /// Rows of a job that ends without a change: the status comment settles and the label goes.
 pub fn ending(job: &Job, outcome: Outcome) -> Planned {
+    ending_with(job, outcome, String::new())
+}
+
+/// The same, with what follows the headline where the work lands.
+pub(super) fn ending_with(job: &Job, outcome: Outcome, details: String) -> Planned {
     let mut effects = Vec::new();
-    settle(job, &mut effects, String::new());
-    Planned { outcome, effects }
+    settle(job, &mut effects, details);
+    Planned {
+        outcome,
+        effects,
+        bundle: None,
+    }
 }
 
 /// Most characters of an answer; made safe, it still fits into a comment.
@@ -169,12 +220,7 @@ const MAX_ANSWER_CHARS: usize = 10_000;
 
 /// Rows of a job that ends with an answer, which stands in the status comment.
 fn answered(job: &Job, details: String) -> Planned {
-    let mut effects = Vec::new();
-    settle(job, &mut effects, details);
-    Planned {
-        outcome: Outcome::Answered,
-        effects,
-    }
+    ending_with(job, Outcome::Answered, details)
 }
 
 fn without_change(result: &Result<'_>) -> Outcome {
@@ -254,7 +300,7 @@ async fn plan_change(
             draft,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
-            effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+            effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
             let log = Log::of(publisher, &job.id).await?;
             let used = publisher.used(job).await?;
             let footer = body::footer(publisher, job, import, log.events(), used.as_ref());
@@ -269,16 +315,29 @@ async fn plan_change(
             effects.push(row(job, seq::PULL, open));
             branch
         }
-        Goal::ExistingPull { branch, head } => {
-            effects.push(row(job, seq::PUSH, push(branch, Some(head), import, &sha, message)));
+        Goal::ExistingPull { branch, head, fork } => {
+            let to = fork.as_ref().map(|(to, _)| to);
+            let push = push(branch, to, Some(head), import, &sha, message);
+            effects.push(row(job, seq::PUSH, push));
             details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
+        }
+        Goal::Patch(to) => {
+            let offer = Offer {
+                import,
+                message: &message,
+                to,
+                lead: &body::follow_up(publisher, import, words, &result.checks),
+                outcome: Outcome::Answered,
+            };
+            return fork::offer(publisher, job, offer).await;
         }
     };
     settle(job, &mut effects, details);
     Ok(Planned {
         outcome: Outcome::Pushed { branch, sha },
         effects,
+        bundle: None,
     })
 }
 
@@ -301,11 +360,12 @@ pub(super) async fn keep_work(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
-    effects.push(row(job, seq::PUSH, push(&branch, None, import, &sha, message)));
+    effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
     settle(job, &mut effects, String::new());
     Ok(Planned {
         outcome: unfinished(stop, reason, Some(branch)),
         effects,
+        bundle: None,
     })
 }
 
@@ -354,6 +414,7 @@ async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std:
 /// The stored change as a commit on a branch, computed already.
 fn push(
     branch: &BranchName,
+    to: Option<&PushTo>,
     expect: Option<&CommitSha>,
     import: &Import,
     sha: &CommitSha,
@@ -361,15 +422,24 @@ fn push(
 ) -> EffectBody {
     EffectBody::Push {
         branch: branch.clone(),
+        to: to.cloned(),
         expect: expect.cloned(),
         parent: import.base.clone(),
+        merged: Vec::new(),
         sha: sha.clone(),
         message,
     }
 }
 
 fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
-    effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details }));
+    effects.push(row(
+        job,
+        seq::FINAL_STATUS,
+        EffectBody::FinalStatus {
+            details,
+            drafts: String::new(),
+        },
+    ));
     if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
         effects.push(row(
             job,

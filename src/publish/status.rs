@@ -34,6 +34,8 @@ pub struct StatusView<'a> {
     pub outcome: Option<&'a Outcome>,
     /// What follows the headline when the work landed; safe already.
     pub details: &'a str,
+    /// What follows the end in any case: drafts of issues; safe already.
+    pub drafts: &'a str,
     /// The word that commands begin with.
     pub command: &'a str,
     /// What the work on the issue or pull request may cost and does cost, where it has a cap.
@@ -63,6 +65,7 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
             events: &[],
             outcome: None,
             details: "",
+            drafts: "",
             command: &publisher.command,
             used: None,
             language: publisher.language,
@@ -79,6 +82,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         events: log.events(),
         outcome,
         details: "",
+        drafts: "",
         command: &publisher.command,
         used: publisher.used(job).await?,
         language: publisher.language,
@@ -115,6 +119,7 @@ pub async fn update_status(
         events: shown.log.events(),
         outcome: None,
         details: "",
+        drafts: "",
         command: &publisher.command,
         used: publisher.used(&leased.job).await?,
         language: publisher.language,
@@ -199,13 +204,21 @@ fn without_output(mut event: Event) -> Option<Event> {
     Some(event)
 }
 
+/// What the last edit adds to the log.
+pub(super) struct LastWords<'a> {
+    /// What follows the headline when the work landed.
+    pub(super) details: &'a str,
+    /// Drafts of issues.
+    pub(super) drafts: &'a str,
+}
+
 /// The last edit. Its outcome is computed from what landed.
 pub(super) async fn update_final(
     publisher: &Publisher,
     leased: &LeasedJob,
     client: &RepoClient,
     id: CommentId,
-    details: &str,
+    end: &LastWords<'_>,
 ) -> Result<(), GitHubError> {
     let unclear = |error: JobError| GitHubError::Unclear {
         what: "the job's log".to_owned(),
@@ -223,12 +236,13 @@ pub(super) async fn update_final(
         .outcome
         .as_ref()
         .map(|planned| outcome::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
-    let details = threads::before(publisher.language, &effects, plan::at(&leased.job, 0), details);
+    let details = threads::before(publisher.language, &effects, plan::at(&leased.job, 0), end.details);
     let view = StatusView {
         job: &leased.job,
         events: log.events(),
         outcome: outcome.as_ref(),
         details: &details,
+        drafts: end.drafts,
         command: &publisher.command,
         used,
         language: publisher.language,
@@ -273,6 +287,9 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         let _ = writeln!(text, "\n> [!WARNING]\n> {}", money::unpriced(view.language, &model));
     }
     notes(&mut text, view.events, safe);
+    if view.outcome.is_some() && !view.drafts.is_empty() {
+        let _ = writeln!(text, "\n{}", view.drafts);
+    }
     let _ = write!(text, "\n<sub>{}</sub>", numbers(view, &totals));
     text
 }

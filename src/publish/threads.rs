@@ -7,6 +7,7 @@ use super::Publisher;
 use super::plan::{Goal, Result, row, seq};
 use crate::agent::Stop;
 use crate::effect::{Effect, EffectBody, EffectState, NewEffect};
+use crate::ids::BranchName;
 use crate::job::{Job, Trigger};
 use crate::phrase::Language;
 use crate::phrase::thread::{self as words, Said, Tally};
@@ -19,13 +20,32 @@ const MAX_REVIEWERS: usize = 15;
 
 /// The rows of a finished run about the threads that it was given.
 pub(super) fn said(publisher: &Publisher, job: &Job, result: &Result<'_>) -> Vec<NewEffect> {
-    let (Stop::Finished(finish), Some(number)) = (result.stop, job.subject.number()) else {
+    let Stop::Finished(finish) = result.stop else {
         return Vec::new();
     };
     let is_changed = result.import.is_some() && matches!(finish, Finish::Done { .. });
     let branch = match &result.target {
         Goal::ExistingPull { branch, .. } if is_changed => Some(branch),
         _ => None,
+    };
+    rows(publisher, job, finish, is_changed, branch)
+}
+
+/// The same for finished work that goes to a branch of its own.
+pub(super) fn said_beside(publisher: &Publisher, job: &Job, finish: &Finish) -> Vec<NewEffect> {
+    rows(publisher, job, finish, true, None)
+}
+
+/// `branch` is where a fix has to be.
+fn rows(
+    publisher: &Publisher,
+    job: &Job,
+    finish: &Finish,
+    is_changed: bool,
+    branch: Option<&BranchName>,
+) -> Vec<NewEffect> {
+    let Some(number) = job.subject.number() else {
+        return Vec::new();
     };
     let mut effects = Vec::new();
     for (position, answer) in (seq::THREADS..).step_by(2).zip(finish.threads()) {
@@ -39,8 +59,12 @@ pub(super) fn said(publisher: &Publisher, job: &Job, result: &Result<'_>) -> Vec
         };
         effects.push(row(job, position, reply));
         if said == Said::Fixed && answer.resolve {
-            let root = answer.root;
-            effects.push(row(job, position + 1, EffectBody::ResolveThread { number, root }));
+            let resolve = EffectBody::ResolveThread {
+                number,
+                root: answer.root,
+                seen: answer.seen,
+            };
+            effects.push(row(job, position + 1, resolve));
         }
     }
     let logins = reviewers(job, finish.threads());

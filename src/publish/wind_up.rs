@@ -1,9 +1,9 @@
 //! Plans the end of a job that was waiting for a person and goes on no more: its stored work goes
 //! to a branch as other unfinished work does. Called by `worker`. Never runs a model or a sandbox.
 
-use super::Publisher;
 use super::dispatch::{Broken, rebuild};
 use super::plan::{self, Planned};
+use super::{Publisher, body, fork};
 use crate::agent::Stop;
 use crate::git::Remote;
 use crate::ids::CommitSha;
@@ -44,6 +44,16 @@ pub async fn wind_up(
     let folder = publish_path(&publisher.state_dir, &job.id);
     let planning = async {
         let import = rebuild(publisher, job, &folder, &remote, base).await?;
+        if let Some(to) = fork::by_patch_of(publisher, job, &client).await.map_err(Broken::Job)? {
+            let offer = fork::Offer {
+                import: &import,
+                message: &body::message(publisher, &format!("Unfinished work on {}", job.subject), &why),
+                to: &to,
+                lead: "",
+                outcome: plan::unfinished(unfinished.stop, why.clone(), None),
+            };
+            return fork::offer(publisher, job, offer).await.map_err(Broken::Job);
+        }
         plan::keep_work(publisher, job, &import, unfinished.stop, why)
             .await
             .map_err(Broken::Job)
@@ -52,8 +62,5 @@ pub async fn wind_up(
     if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
         tracing::debug!(folder = %folder.display(), %error, "the publishing folder was not removed");
     }
-    planned.map_err(|broken| match broken {
-        Broken::Git(error) => error.into(),
-        Broken::Job(error) => error,
-    })
+    planned.map_err(Broken::into_job)
 }

@@ -13,7 +13,7 @@ use super::{Ports, Work, guidance_of, reviewing, threads};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
-use crate::github::{Comment, Issue, Pull, RepoClient, Repository};
+use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
 use crate::phrase::thread as thread_words;
@@ -45,7 +45,20 @@ pub enum Target {
         branch: BranchName,
         /// Its head when work began.
         head: CommitSha,
+        /// The branch that it shall go to.
+        base: BranchName,
+        /// Where its branch is, when it is not in the same repository.
+        fork: Option<Fork>,
     },
+}
+
+/// The fork that a pull request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The repository; nothing when it was deleted.
+    pub repo: Option<PullRepo>,
+    /// Whether its author lets maintainers push to the branch.
+    pub may_modify: bool,
 }
 
 /// Everything known before work begins.
@@ -61,6 +74,8 @@ pub struct Gathered {
 const MIRROR_TIMEOUT: Duration = Duration::from_secs(900);
 /// Most comments of a discussion that are read.
 const MAX_COMMENTS: usize = 200;
+/// Most labels of a repository that are told.
+const MAX_LABELS: usize = 100;
 /// Most bytes of a discussion that go into the brief.
 const MAX_DISCUSSION_BYTES: usize = 40 * 1024;
 /// Most bytes of a pull request with its difference, for a review.
@@ -115,7 +130,7 @@ pub async fn gather(
     let default = reader.resolve(&repository.default_branch).await?;
     let repo_config = repo_config(&reader, &default, recorder).await?;
     let (base, target) = target(&reader, &repository, &repo_config, &issue, pull.as_ref()).await?;
-    let brief = brief(
+    let mut brief = brief(
         job,
         &issue,
         client,
@@ -127,6 +142,9 @@ pub async fn gather(
         recorder,
     )
     .await?;
+    if brief.mode == Mode::Draft {
+        brief.notes.extend(labels_in_words(client).await);
+    }
     // The App is installed here, so the default branch is trusted; a pull request's head is not.
     let files = reader.files(&default).await?;
     let guidance = guidance_of(ports, &mirror, &remote, &default, &files).await?;
@@ -153,7 +171,7 @@ pub async fn gather(
 fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     // What is closed can still be asked about.
-    if issue.state != "open" && job.kind != JobKind::Ask {
+    if issue.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
         return stopped(format!("#{} was closed", issue.number));
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
@@ -179,37 +197,39 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     Ok(())
 }
 
+/// The labels that a draft can have. Without them it is written all the same.
+async fn labels_in_words(client: &RepoClient) -> Option<String> {
+    match client.repo_labels(MAX_LABELS).await {
+        Ok(labels) => {
+            let names: Vec<String> = labels.iter().map(|label| text::cap_chars(&label.name, 60)).collect();
+            Some(format!("The labels of the repository: {}", names.join(", ")))
+        }
+        Err(error) => {
+            tracing::info!(%error, "the labels of the repository are not known to the run");
+            None
+        }
+    }
+}
+
 /// What the run of a job is for.
 fn mode_of(kind: JobKind) -> Mode {
     match kind {
         JobKind::Plan => Mode::Plan,
         JobKind::Ask => Mode::Answer,
         JobKind::Review => Mode::Review,
+        JobKind::Draft => Mode::Draft,
         _ => Mode::Change,
     }
 }
 
 fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
-    let only_reads = !mode_of(job.kind).changes_code();
-    if pull.state != "open" && job.kind != JobKind::Ask {
+    if pull.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
         let word = if pull.merged { "merged" } else { "closed" };
         return refuse(format!(
             "pull request #{} is {word}; commits on its branch would go nowhere",
             pull.number
         ));
-    }
-    match &pull.head.repo {
-        Some(repo) if repo.id == job.repo_id => {}
-        // GitHub keeps the commits of a fork with the pull request; to read them is enough here.
-        _ if only_reads => {}
-        Some(repo) => {
-            return refuse(format!(
-                "the branch of #{} is in the fork {}; work on forks is not built yet",
-                pull.number, repo.full_name
-            ));
-        }
-        None => return refuse(format!("the fork of #{} was deleted", pull.number)),
     }
     if let Some(pinned) = &job.pins.head_sha
         && *pinned != pull.head.sha
@@ -222,6 +242,16 @@ fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
         return refuse(reason);
     }
     Ok(pull)
+}
+
+/// Work on a fork begins at the head that GitHub keeps for its pull request; configuration and rules
+/// come from the base repository in any case.
+fn fork_of(pull: &Pull, repository: &Repository) -> Option<Fork> {
+    let is_here = pull.head.repo.as_ref().is_some_and(|repo| repo.id == repository.id);
+    (!is_here).then(|| Fork {
+        repo: pull.head.repo.clone(),
+        may_modify: pull.maintainer_can_modify,
+    })
 }
 
 async fn target(
@@ -240,6 +270,8 @@ async fn target(
             number: pull.number,
             branch: branch(&pull.head.branch)?,
             head: pull.head.sha.clone(),
+            base: branch(&pull.base.branch)?,
+            fork: fork_of(pull, repository),
         };
         return Ok((pull.head.sha.clone(), target));
     }

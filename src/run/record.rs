@@ -44,6 +44,9 @@ pub struct Record {
     /// Whether it could ask people.
     #[serde(default)]
     pub people: bool,
+    /// Whether it could draft issues.
+    #[serde(default)]
+    pub drafts: bool,
     /// Its memory, if it had one. What stood in it is not recorded.
     #[serde(default)]
     pub memory: Option<RecordedMemory>,
@@ -89,6 +92,7 @@ impl Record {
             protected_paths: work.repo_config.protected_paths.clone(),
             web: ports.web.is_some(),
             people: ports.people.can_ask(),
+            drafts: true,
             memory: ports.memory.as_ref().map(|memory| RecordedMemory {
                 subject: memory.subject().to_owned(),
                 is_lasting: memory.lasting() == Lasting::ForLaterRuns,

@@ -82,6 +82,7 @@ pub(super) async fn wanted(
             text: shown(&id, stood, is_gone, most),
             id,
             root: root.id,
+            seen: stood.comments.last()?.id,
             by: person.map(|author| author.login.clone()),
             resolve,
         })

@@ -242,6 +242,7 @@ fn migrator() -> Migrator {
         ),
         (3, "memory", include_str!("../../migrations/0003_memory.sql")),
         (4, "ledger", include_str!("../../migrations/0004_ledger.sql")),
+        (5, "drafts", include_str!("../../migrations/0005_drafts.sql")),
         (6, "steering", include_str!("../../migrations/0006_steering.sql")),
     ];
     Migrator::with_migrations(

@@ -220,6 +220,21 @@ impl Tx {
         Ok(())
     }
 
+    /// What was not sent and is not wanted as it stands.
+    pub(super) async fn remove_unsent_effects(&mut self, job: &JobId) -> Result<(), StoreError> {
+        on_db!(
+            self,
+            sqlx::query(
+                "DELETE FROM effects
+                 WHERE job_id = $1
+                   AND state = 'pending'"
+            )
+            .bind(job.as_str()),
+            execute
+        )?;
+        Ok(())
+    }
+
     /// Whoever was sending is gone: the outcome of the call is not known.
     pub(super) async fn unsettle_effects(&mut self, job: &JobId) -> Result<(), StoreError> {
         on_db!(

@@ -93,7 +93,10 @@ impl Tx {
             .bind(format!("{job}/{seq}"))
             .bind(to_json(
                 "effects.body",
-                &EffectBody::FinalStatus { details: String::new() }
+                &EffectBody::FinalStatus {
+                    details: String::new(),
+                    drafts: String::new(),
+                }
             )?)
             .bind(state.as_str())
             .bind(now)

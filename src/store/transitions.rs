@@ -122,6 +122,50 @@ impl Tx {
         self.add_effects(lease, effects).await
     }
 
+    /// T14: publishing → queued, for finished work that has to be done over before it can be
+    /// published, because the branch that it is for moved. What was not sent is removed; what is on
+    /// GitHub stays. A job that somebody asked to stop stays publishing, where that is seen to.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`]; [`StoreError::Corrupt`] when the job is not publishing.
+    pub async fn reopen_job(&mut self, lease: &Lease, why: &str) -> Result<(), StoreError> {
+        let held = self.hold(lease).await?;
+        if held.state()? != JobState::Publishing {
+            return Err(StoreError::Corrupt(format!(
+                "job {} is not publishing and cannot be opened again",
+                lease.job
+            )));
+        }
+        let now = self.db_now().await?;
+        let noted = RunEvent::Noted { text: reason(why) };
+        let release = Release {
+            run_at: now,
+            attempt_counts: true,
+            reason: why,
+            event: noted,
+        };
+        if held.cancel_requested_at.is_none() {
+            let opened = on_db!(
+                self,
+                sqlx::query(
+                    "UPDATE jobs
+                     SET state = 'leased',
+                         outcome = NULL
+                     WHERE id = $1
+                       AND fence = $2
+                       AND state = 'publishing'"
+                )
+                .bind(lease.job.as_str())
+                .bind(lease.fence),
+                execute
+            )?;
+            one_row(opened, &lease.job)?;
+            self.remove_unsent_effects(&lease.job).await?;
+        }
+        let held = self.hold(lease).await?;
+        self.release(lease, &held, release).await.map(drop)
+    }
+
     /// T8: → done (or cancelled, when `outcome` is `Stopped`; effects not sent are skipped then).
     /// All effects must be final.
     ///

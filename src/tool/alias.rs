@@ -36,6 +36,7 @@ pub(super) fn resolve(name: &str, arguments: Value) -> (String, Value) {
         "plan" | "todo" | "todowrite" | "updateplan" | "writetodos" => "plan",
         "webfetch" | "fetch" | "fetchurl" | "browse" | "openurl" => "web_fetch",
         "searchweb" | "websearch" | "googlesearch" => "search_web",
+        "draftissue" | "draft" | "createissue" | "openissue" | "reportissue" | "fileissue" => "draft_issue",
         "finish" | "done" | "submit" | "complete" | "attemptcompletion" => "finish",
         "git" | "cargo" | "npm" | "node" | "python" | "python3" | "pytest" | "make" | "go" => {
             return ("run_command".to_owned(), program(plain, &arguments));

@@ -201,6 +201,7 @@ mod tests {
         let thread = Thread {
             id: "t1".to_owned(),
             root: crate::ids::CommentId(7),
+            seen: crate::ids::CommentId(7),
             by: None,
             resolve: false,
             text: String::new(),

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{READ_ONLY, Toolbox, answer, finish_review, propose_plan};
+use super::{Drafting, READ_ONLY, Toolbox, answer, finish_drafts, finish_review, propose_plan};
 use crate::model::Profile;
 
 /// What a run is for.
@@ -20,6 +20,8 @@ pub enum Mode {
     Answer,
     /// To review a pull request.
     Review,
+    /// To write drafts of issues.
+    Draft,
 }
 
 impl Mode {
@@ -30,7 +32,8 @@ impl Mode {
 }
 
 /// Tools beside those that only read which change nothing in the workspace either.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 11] = [
+    "draft_issue",
     "plan",
     "ask_user",
     "confirm",
@@ -58,6 +61,10 @@ impl Toolbox {
             Mode::Plan => all.with(Box::new(propose_plan::ProposePlan)),
             Mode::Answer => all.reading().with(Box::new(answer::FinishAnswer)),
             Mode::Review => all.reading().with(Box::new(finish_review::FinishReview)),
+            Mode::Draft => all
+                .reading()
+                .drafting(Drafting::Asked)
+                .with(Box::new(finish_drafts::FinishDrafts)),
         }
     }
 
@@ -87,7 +94,7 @@ mod tests {
 
     #[test]
     fn runs_that_read_can_change_nothing() {
-        for mode in [Mode::Answer, Mode::Review] {
+        for mode in [Mode::Answer, Mode::Review, Mode::Draft] {
             let names = names(mode);
             assert!(names.iter().all(|name| only_reads(name)), "{names:?}");
             assert!(

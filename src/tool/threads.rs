@@ -19,6 +19,8 @@ pub struct Thread {
     pub id: String,
     /// The comment that replies go to.
     pub root: CommentId,
+    /// The last comment that the agent is shown.
+    pub seen: CommentId,
     /// Login of the person who began it; nothing for bots and deleted accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -49,6 +51,8 @@ pub enum ThreadVerdict {
 pub struct ThreadAnswer {
     /// The thread.
     pub root: CommentId,
+    /// As in [`Thread`].
+    pub seen: CommentId,
     /// What it was called in the run.
     pub id: String,
     /// As in [`Thread`].
@@ -111,6 +115,7 @@ pub(super) fn answers(threads: &[Thread], said: Vec<Said>) -> Result<Vec<ThreadA
 fn unanswered(thread: &Thread) -> ThreadAnswer {
     ThreadAnswer {
         root: thread.root,
+        seen: thread.seen,
         id: thread.id.clone(),
         by: thread.by.clone(),
         resolve: thread.resolve,
@@ -138,6 +143,7 @@ mod tests {
         let thread = |(id, root): (&str, u64)| Thread {
             id: id.to_owned(),
             root: CommentId(root),
+            seen: CommentId(root),
             by: Some("mona".to_owned()),
             resolve: false,
             text: String::new(),

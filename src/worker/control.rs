@@ -73,6 +73,13 @@ impl Worker {
         self.answer(in_hand, why_not.to_owned()).await
     }
 
+    /// Creates the issue that was drafted, if it is the one that the person means and may have.
+    pub(super) async fn create(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
+        publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
+        let planned = publish::plan_create(&self.publisher, in_hand.leased).await?;
+        self.publish_planned(in_hand, planned).await
+    }
+
     /// Sets what all work on the issue or pull request may cost. Work that is going on asks before
     /// its next call, work to come at its beginning.
     pub(super) async fn set_budget(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {

@@ -6,18 +6,22 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::carry::{TakenUp, Way, Worked, head_of};
 use super::wait::{Paused, Pausing};
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
 use crate::ids::{CommitSha, RunId};
-use crate::job::{Job, JobError};
+use crate::job::{Job, JobError, JobKind, Outcome};
 use crate::memory::{Keeper, Lasting, Memory};
-use crate::publish::{self, BUNDLE};
+use crate::publish::{self, BUNDLE, Carry};
 use crate::question::Asked;
-use crate::run::{self, CONVERSATION, Earlier, Finished, Gathered, Place, Ports, RECORD, SOLUTION, Target};
+use crate::run::{
+    self, CONVERSATION, ChangeSet, Earlier, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
+};
 use crate::store::StoreError;
+use crate::tool::{Drafting, Finish};
 use crate::workspace::{RunFolder, mirror_path};
 
 /// Events read in one statement.
@@ -36,13 +40,16 @@ impl Worker {
         }
         let settled = CancellationToken::new();
         let work = async {
-            let worked = Box::pin(self.work(in_hand, client)).await;
+            let worked = Box::pin(self.work_until_still(in_hand, client)).await;
             settled.cancel();
             worked
         };
         // The edits go on beside the work and are over before the last words are written.
         let (worked, ()) = tokio::join!(work, self.keep_status(in_hand, &settled));
-        let (mut finished, target) = worked?;
+        let (mut finished, target) = match worked? {
+            Worked::Finished(finished, target) => (*finished, target),
+            Worked::Planned(planned) => return self.publish_planned(in_hand, planned).await,
+        };
         if let Stop::NeedsInput(question) = &finished.stop {
             let base = finished.change.as_ref().map(|change| change.import.base.clone());
             match self.pause(in_hand, question, base).await? {
@@ -50,7 +57,8 @@ impl Worker {
                 Paused::Stopped => finished.stop = Stop::Cancelled,
             }
         }
-        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?;
+        let offered = self.offer(in_hand, client, &finished).await?;
+        let planned = Box::pin(self.plan(in_hand, &finished, target)).await?.showing(offered);
         in_hand
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
@@ -58,14 +66,45 @@ impl Worker {
         self.publish_planned(in_hand, planned).await
     }
 
+    /// Stores the drafts of issues that a run gave; what the status comment says of them.
+    async fn offer(&self, in_hand: &InHand<'_>, client: &RepoClient, finished: &Finished) -> Result<String, JobError> {
+        let drafts = &finished.drafts;
+        let is_done = matches!(finished.stop, Stop::Finished(Finish::Answered { .. }));
+        let drafting = match in_hand.leased.job.kind {
+            JobKind::Draft if is_done || !drafts.is_empty() => Drafting::Asked,
+            _ => Drafting::Noticed,
+        };
+        publish::offer_drafts(&self.publisher, in_hand.leased, client, drafts, drafting).await
+    }
+
     /// Everything up to a result that is stored.
-    async fn work(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(Finished, Target), JobError> {
+    pub(super) async fn work(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<Worked, JobError> {
         let job = &in_hand.leased.job;
         let recorder = &in_hand.recorder;
         let mirror = mirror_path(&self.state_dir, job.repo_id);
-        let gathering = Box::pin(run::gather(&self.ports, job, client, mirror, recorder));
-        let mut gathered = run::stage(recorder, Stage::Brief, gathering).await?;
-        let earlier = self.earlier(in_hand, &mut gathered).await?;
+        let mut carry = Carry::of(&self.publisher.store, job).await?;
+        let asked = Self::as_begun(job, carry.is_some());
+        let gathering = Box::pin(run::gather(&self.ports, &asked, client, mirror, recorder));
+        let mut gathered = match (run::stage(recorder, Stage::Brief, gathering).await, &carry) {
+            (Err(JobError::End(outcome)), Some(carry)) => {
+                return self.end_beside(in_hand, carry, outcome).await.map(Worked::Planned);
+            }
+            (gathered, _) => gathered?,
+        };
+        let mut taken_up = None;
+        if let Some(carry) = &mut carry
+            && head_of(&gathered.target).is_some_and(|head| *head != carry.base)
+        {
+            carry.times += 1;
+            self.keep_carry(in_hand, carry).await?;
+            taken_up = self.take_up(in_hand, &gathered, carry).await?;
+        }
+        let earlier = match taken_up {
+            Some(TakenUp::Planned(planned)) => return Ok(Worked::Planned(planned)),
+            Some(TakenUp::Earlier(earlier)) => *earlier,
+            None => self.earlier(in_hand, &mut gathered).await?,
+        };
+        let conflicts = earlier.joined.as_ref().map(Joined::files);
         let Gathered { work, target } = gathered;
         let place = Place {
             state_dir: self.state_dir.clone(),
@@ -79,17 +118,54 @@ impl Worker {
         let working = run::work(&ports, work, earlier, &place, recorder, &in_hand.cancel);
         let finished = Box::pin(working).await?;
         let finished = self.unless_drained(in_hand, finished)?;
+        if let (Some(carry), Some(files), Target::ExistingPull { branch, .. }) = (&carry, &conflicts, &target) {
+            let over = self.settled_or_beside(in_hand, carry, (branch.as_str(), files), &finished);
+            if let Some(planned) = over.await? {
+                return Ok(Worked::Planned(planned));
+            }
+        }
         if let Some(change) = &finished.change {
             let bundle = tokio::fs::read(&change.bundle)
                 .await
                 .map_err(|error| JobError::Retry(format!("the bundle: {error}")))?;
             recorder.checkpoint(BUNDLE, 0, &bundle).await?;
+            self.note_finished(in_hand, carry, change, &finished.stop, &target)
+                .await?;
         }
-        Ok((finished, target))
+        Ok(Worked::Finished(Box::new(finished), target))
+    }
+
+    /// Stores where work stands that is finished and goes to a branch that others use, too.
+    async fn note_finished(
+        &self,
+        in_hand: &InHand<'_>,
+        carry: Option<Carry>,
+        change: &ChangeSet,
+        stop: &Stop,
+        target: &Target,
+    ) -> Result<(), JobError> {
+        let finish = match (stop, &carry) {
+            (Stop::Finished(finish @ Finish::Done { .. }), _) => finish.clone(),
+            (_, Some(carry)) => carry.finish.clone(),
+            (_, None) => return Ok(()),
+        };
+        let Target::ExistingPull { base, fork, .. } = target else {
+            return Ok(());
+        };
+        let by_patch = self.way_to(base, fork.as_ref()).await?.by_patch();
+        let now = Carry {
+            round: in_hand.leased.job.round,
+            base: change.import.base.clone(),
+            times: carry.map_or(0, |carry| carry.times),
+            finish,
+            by_patch,
+            merge: None,
+        };
+        self.keep_carry(in_hand, &now).await
     }
 
     /// What runs on the job's repository keep, by its number: names can move to another repository.
-    fn memory(&self, in_hand: &InHand<'_>) -> Memory {
+    pub(super) fn memory(&self, in_hand: &InHand<'_>) -> Memory {
         let job = &in_hand.leased.job;
         let keeper = Keeper {
             repository: format!("repository/{}", job.repo_id),
@@ -105,7 +181,7 @@ impl Worker {
 
     /// A run that was interrupted because the service stops has not ended; one that a person
     /// stopped has.
-    fn unless_drained(&self, in_hand: &InHand<'_>, finished: Finished) -> Result<Finished, JobError> {
+    pub(super) fn unless_drained(&self, in_hand: &InHand<'_>, finished: Finished) -> Result<Finished, JobError> {
         match finished.stop {
             Stop::Cancelled if !self.was_cancelled(in_hand) => {
                 Err(JobError::Retry("the service was stopped".to_owned()))
@@ -121,6 +197,11 @@ impl Worker {
         target: Target,
     ) -> Result<publish::Planned, JobError> {
         let job = &in_hand.leased.job;
+        let is_answered = matches!(finished.stop, Stop::Finished(Finish::Answered { .. }));
+        if job.kind == JobKind::Draft && is_answered && !finished.drafts.is_empty() {
+            // What it says about its drafts could tell of one that is not for everybody.
+            return Ok(publish::ending(job, Outcome::Answered));
+        }
         let why_stopped = self.why_stopped(job).await?;
         let target = match target {
             Target::NewPull {
@@ -133,7 +214,25 @@ impl Worker {
                 issue: (issue, title),
                 draft,
             },
-            Target::ExistingPull { branch, head, .. } => publish::Goal::ExistingPull { branch, head },
+            Target::ExistingPull {
+                branch,
+                head,
+                base,
+                fork,
+                ..
+            } => match self.way_to(&base, fork.as_ref()).await? {
+                Way::Here => publish::Goal::ExistingPull {
+                    branch,
+                    head,
+                    fork: None,
+                },
+                Way::Fork(to, by_patch) => publish::Goal::ExistingPull {
+                    branch,
+                    head,
+                    fork: Some((to, by_patch)),
+                },
+                Way::Patch(by_patch) => publish::Goal::Patch(by_patch),
+            },
         };
         let result = publish::Result {
             stop: &finished.stop,
@@ -153,7 +252,7 @@ impl Worker {
     }
 
     /// Who or what asked to stop the job; it was noted while the work went on.
-    async fn why_stopped(&self, job: &Job) -> Result<String, StoreError> {
+    pub(super) async fn why_stopped(&self, job: &Job) -> Result<String, StoreError> {
         let mut tx = self.publisher.store.begin().await?;
         let now = tx.job(&job.id).await?;
         let asked = now.filter(|job| job.cancel_requested_at.is_some());
@@ -224,6 +323,7 @@ impl Worker {
                 .filter(|_| conversation.has_begun())
                 .and_then(|(_, body)| serde_json::from_slice(&body).ok()),
             conversation: Some(conversation),
+            joined: None,
         })
     }
 
@@ -271,7 +371,7 @@ impl Worker {
     }
 
     /// Edits the status comment now and then until the work is over.
-    async fn keep_status(&self, in_hand: &InHand<'_>, settled: &CancellationToken) {
+    pub(super) async fn keep_status(&self, in_hand: &InHand<'_>, settled: &CancellationToken) {
         let first = self.publisher.write_interval.max(Duration::from_millis(200)) * STATUS_INTERVAL_WRITES;
         let (mut pause, mut shown) = (first, publish::Shown::default());
         loop {

@@ -11,6 +11,7 @@ mod configuration;
 mod demo;
 mod doctor;
 mod doctor_model;
+mod draft;
 mod help;
 mod interrupted;
 mod live;

@@ -3,6 +3,7 @@
 
 pub mod bench;
 mod hostile;
+mod merge;
 mod mirror;
 mod push;
 mod server;

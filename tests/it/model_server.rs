@@ -179,7 +179,8 @@ impl Said {
             reasoning: String::new(),
             calls: Vec::new(),
             finish: "stop",
-            usage: Some((100, 20)),
+            // As much as a server of our own would have read of a short conversation.
+            usage: Some((5_500, 20)),
         }
     }
 

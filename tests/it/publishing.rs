@@ -59,6 +59,7 @@ impl Desk {
             state_dir: folder.path().to_owned(),
             marker: MarkerKey::from_secret(&Secret::new("marker")),
             command: "/agent".to_owned(),
+            security_advisories: false,
             language: Language::English,
             caps: Caps::new(&BudgetConfig::default(), Language::English, "/agent"),
             call_timeout: config.call_timeout_seconds,
@@ -188,8 +189,10 @@ async fn a_pull_request_that_is_over_is_not_taken_for_the_new_one() {
         };
         let pushed = EffectBody::Push {
             branch: branch.clone(),
+            to: None,
             expect: None,
             parent: sha.clone(),
+            merged: Vec::new(),
             sha: sha.clone(),
             message: "now".to_owned(),
         };

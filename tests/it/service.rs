@@ -85,6 +85,7 @@ pub struct Service {
     pub config: Config,
     folder: tempfile::TempDir,
     running: Option<Running>,
+    address: String,
 }
 
 enum Running {
@@ -123,7 +124,13 @@ impl Service {
             config,
             folder,
             running: None,
+            address: String::new(),
         }
+    }
+
+    /// Where GitHub sends its webhooks.
+    pub fn address(&self) -> String {
+        self.address.clone()
     }
 
     /// Starts the service and lets GitHub send its webhooks there.
@@ -150,8 +157,8 @@ impl Service {
             .await
         });
         let address = told.await.expect("the service starts").expect("the receiver listens");
-        self.github
-            .hooks(&format!("http://{address}/webhook"), &self.github.webhook_secret());
+        self.address = format!("http://{address}/webhook");
+        self.github.hooks(&self.address, &self.github.webhook_secret());
         self.running = Some(Running::Here { stop, served });
     }
 

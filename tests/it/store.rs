@@ -15,6 +15,7 @@ mod cancel;
 mod claims;
 mod conversation;
 mod deliveries;
+mod drafts;
 mod effects;
 mod invariants;
 mod jobs;
@@ -25,6 +26,7 @@ mod opening;
 mod questions;
 mod recovery;
 mod settle;
+mod steering;
 mod transitions;
 
 /// A lease that no test outlives.

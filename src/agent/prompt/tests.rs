@@ -69,7 +69,11 @@ fn prompt(brief: &Brief, setting: &Setting, tools: &[ToolSpec]) -> Prompt {
 
 #[test]
 fn each_kind_of_run_has_its_rules() {
-    for (mode, name) in [(Mode::Answer, "answer"), (Mode::Review, "review_pull")] {
+    for (mode, name) in [
+        (Mode::Answer, "answer"),
+        (Mode::Review, "review_pull"),
+        (Mode::Draft, "draft"),
+    ] {
         let brief = Brief { mode, ..brief() };
         let tools = Toolbox::for_mode(&profile(), mode).specs();
         let full = prompt(&brief, &setting(), &tools);

@@ -34,12 +34,13 @@ use args::{Checks, Output};
 use report::Report;
 
 mod args;
+mod drafts;
 mod guidance;
 mod interrupt;
 mod people;
 mod report;
 
-pub(super) use args::Args;
+pub(super) use args::{Args, Drafts, ModelArgs};
 
 /// The model, the sandbox or git failed.
 const ERROR: u8 = 4;
@@ -317,9 +318,11 @@ async fn memory(
 /// Why there is no result, in words.
 pub(super) fn in_words(error: JobError) -> String {
     match error {
-        JobError::Retry(reason) | JobError::Snooze(_, reason) | JobError::Fail(reason) | JobError::NoRight(reason) => {
-            reason
-        }
+        JobError::Retry(reason)
+        | JobError::Snooze(_, reason)
+        | JobError::Fail(reason)
+        | JobError::NoRight(reason)
+        | JobError::HeadMoved(reason) => reason,
         JobError::End(outcome) => serde_json::to_string(&outcome).unwrap_or_default(),
         JobError::LeaseLost => "the run lost its lease".to_owned(),
     }
@@ -365,6 +368,8 @@ impl Local<'_> {
             left,
             totals: Totals::of(self.recorder.kept().iter().map(|event| &event.body)),
             took: self.began.elapsed(),
+            mode: self.args.mode(),
+            language: self.ports.language,
         };
         match self.args.output() {
             Output::Json => show::json(&report.as_json())?,
@@ -436,6 +441,7 @@ impl Local<'_> {
             conversation: Some(Checkpoint::NEW),
             base_checks: base_checks.collect(),
             record: None,
+            joined: None,
         };
         // A stop has been obeyed already; taking the work in is short.
         let go_on = CancellationToken::new();

@@ -292,6 +292,14 @@ impl GitHubDouble {
         Ok(())
     }
 
+    /// Adds a repository, for example a fork, to the App's installation.
+    pub fn install(&self, repo: &str) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let id = state.repo_named(repo)?.id;
+        state.installation.repositories.insert(id);
+        Ok(())
+    }
+
     /// Takes a repository out of the App's installation.
     pub fn uninstall(&self, repo: &str) -> anyhow::Result<()> {
         let mut state = self.lock();

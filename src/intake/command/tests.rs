@@ -159,7 +159,12 @@ fn words_after_the_verb_are_instructions() {
         }),
     );
     check("/agent draft x", Some(Command::Draft { text: "x".to_owned() }));
-    check("/agent create", Some(Command::Create));
+    check("/agent create", Some(Command::Create { number: None }));
+    check("/agent create 2", Some(Command::Create { number: Some(2) }));
+    check(
+        "/agent create #12\nThank you.",
+        Some(Command::Create { number: Some(12) }),
+    );
     check("/agent retry", Some(Command::Retry(Retry::Everything)));
     check("/agent retry Publish", Some(Command::Retry(Retry::Publish)));
     check("/agent status?", Some(Command::Status));
@@ -210,6 +215,12 @@ fn c05_bad_arguments_get_a_short_answer() {
         "/agent retry everything",
         "`retry` may be followed by `publish` and nothing else.",
     );
+    for wrong in ["0", "-1", "two", "1 2", "1234567", "１", "everything"] {
+        check_problem(
+            &format!("/agent create {wrong}"),
+            "`create` may be followed by the number of a draft and nothing else.",
+        );
+    }
     check_problem("/agent ask", "`ask` needs a question.");
     check_problem("/agent revise  ", "`revise` needs to know what to do differently.");
 }

@@ -24,39 +24,36 @@ pub(super) fn to(
     rules: &Rules,
 ) -> (JobKind, String) {
     let is_pull = matches!(subject, Subject::Pull(_));
-    let verb = match command {
-        Ok(Command::Fix { instructions }) if is_open => return (JobKind::Fix, instructions),
-        Ok(Command::Plan { instructions }) if is_open => return (JobKind::Plan, instructions),
-        Ok(Command::Fix { .. } | Command::Plan { .. }) => {
-            return (JobKind::Reply, words::closed(rules.language, is_pull));
+    match command {
+        Ok(Command::Fix { instructions }) if is_open => (JobKind::Fix, instructions),
+        Ok(Command::Plan { instructions }) if is_open => (JobKind::Plan, instructions),
+        Ok(Command::Fix { .. } | Command::Plan { .. }) => (JobKind::Reply, words::closed(rules.language, is_pull)),
+        Ok(Command::Ask { question }) => (JobKind::Ask, question),
+        Ok(Command::Review { .. }) if !is_pull => (JobKind::Reply, words::only_for_pulls(rules.language, "review")),
+        Ok(Command::Review { instructions }) if is_open => (JobKind::Review, instructions),
+        Ok(Command::Review { .. }) => (JobKind::Reply, words::closed(rules.language, is_pull)),
+        Ok(Command::Rebase { .. }) if !is_pull => (JobKind::Reply, words::only_for_pulls(rules.language, "rebase")),
+        Ok(Command::Rebase { instructions }) if is_open => (JobKind::Rebase, instructions),
+        Ok(Command::Rebase { .. }) => (JobKind::Reply, words::closed(rules.language, is_pull)),
+        Ok(Command::Answer { words }) => (JobKind::Answer, words),
+        Ok(Command::Approve { remarks }) => (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
+        Ok(Command::Draft { text }) => (JobKind::Draft, text),
+        Ok(Command::Create { number }) => {
+            let number = number.map_or_else(String::new, |number| number.to_string());
+            (JobKind::Create, number)
         }
-        Ok(Command::Ask { question }) => return (JobKind::Ask, question),
-        Ok(Command::Review { .. }) if !is_pull => {
-            return (JobKind::Reply, words::only_for_pulls(rules.language, "review"));
-        }
-        Ok(Command::Review { instructions }) if is_open => return (JobKind::Review, instructions),
-        Ok(Command::Review { .. }) => return (JobKind::Reply, words::closed(rules.language, is_pull)),
-        Ok(Command::Answer { words }) => return (JobKind::Answer, words),
-        Ok(Command::Approve { remarks }) => return (JobKind::Answer, format!("yes\n{remarks}").trim().to_owned()),
-        Ok(Command::Revise { remarks }) => return (JobKind::Answer, format!("no\n{remarks}")),
-        Ok(Command::Retry(Retry::Everything)) => return (JobKind::Retry, String::new()),
-        Ok(Command::Retry(Retry::Publish)) => return (JobKind::Retry, RETRY_PUBLISH.to_owned()),
-        Ok(Command::Budget { usd_cents }) => return (JobKind::Budget, usd_cents.to_string()),
-        Ok(Command::Stop) => return (JobKind::Stop, String::new()),
-        Ok(Command::Status) => return (JobKind::Reply, STATUS_REPLY.to_owned()),
-        Ok(Command::Help) => return (JobKind::Reply, table(rules)),
-        Err(problem) => {
-            return (
-                JobKind::Reply,
-                format!("{}\n\n{}", problem.in_words(rules.language), table(rules)),
-            );
-        }
-        Ok(Command::Rebase { .. }) => "rebase",
-        Ok(Command::Draft { .. }) => "draft",
-        Ok(Command::Create) => "create",
-    };
-    let text = words::not_built(rules.language, verb, &table(rules));
-    (JobKind::Reply, text)
+        Ok(Command::Revise { remarks }) => (JobKind::Answer, format!("no\n{remarks}")),
+        Ok(Command::Retry(Retry::Everything)) => (JobKind::Retry, String::new()),
+        Ok(Command::Retry(Retry::Publish)) => (JobKind::Retry, RETRY_PUBLISH.to_owned()),
+        Ok(Command::Budget { usd_cents }) => (JobKind::Budget, usd_cents.to_string()),
+        Ok(Command::Stop) => (JobKind::Stop, String::new()),
+        Ok(Command::Status) => (JobKind::Reply, STATUS_REPLY.to_owned()),
+        Ok(Command::Help) => (JobKind::Reply, table(rules)),
+        Err(problem) => (
+            JobKind::Reply,
+            format!("{}\n\n{}", problem.in_words(rules.language), table(rules)),
+        ),
+    }
 }
 
 fn table(rules: &Rules) -> String {

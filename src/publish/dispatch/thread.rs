@@ -1,7 +1,7 @@
 //! Replies in review threads, and what follows from them: resolving, and asking reviewers to look
 //! again. What a reply says of a fix is decided here, from what really was pushed. Never replies to
-//! a reply, which GitHub refuses, and never resolves a thread in which somebody else has the last
-//! word.
+//! a reply, which GitHub refuses, and never resolves a thread in which somebody said more than
+//! the run saw.
 
 use super::{CLOCK_SLACK, Landed, MAX_LOOKED_THROUGH, Step, plan, pushed};
 use crate::effect::{Effect, EffectBody, EffectState};
@@ -130,7 +130,12 @@ impl Step<'_> {
         })
     }
 
-    pub(super) async fn resolve_thread(&self, number: IssueNumber, root: CommentId) -> Result<Landed, JobError> {
+    pub(super) async fn resolve_thread(
+        &self,
+        number: IssueNumber,
+        root: CommentId,
+        seen: CommentId,
+    ) -> Result<Landed, JobError> {
         let skipped = |why: &str| Ok(Landed::Not(EffectState::Skipped, why.to_owned()));
         let threads = self.client.review_threads(number, MAX_THREADS).await?;
         let found = threads
@@ -144,8 +149,9 @@ impl Step<'_> {
         }
         let all = self.all().await?;
         let reply = all.iter().find(|effect| effect.seq == self.effect.seq - 1);
-        let last = thread.comments.last().map(|comment| comment.id.to_string());
-        if last.is_none() || last.as_deref() != reply.and_then(|reply| reply.remote_id.as_deref()) {
+        let ours = reply.and_then(|reply| reply.remote_id.as_deref());
+        let mut later = thread.comments.iter().filter(|comment| comment.id.0 > seen.0);
+        if later.any(|comment| Some(comment.id.to_string().as_str()) != ours) {
             return skipped("somebody said more in it");
         }
         self.client.resolve_thread(&thread.id).await?;

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 26] = [
     "",
     "serve",
     "worker",
@@ -18,6 +18,10 @@ const COMMANDS: [&str; 22] = [
     "jobs answer",
     "jobs cancel",
     "jobs retry",
+    "draft",
+    "drafts",
+    "drafts list",
+    "drafts show",
     "costs",
     "recover",
     "doctor",

@@ -200,3 +200,45 @@ async fn a_buried_job_keeps_its_reason_and_frees_its_lane() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn finished_work_is_opened_again_without_what_was_not_sent() {
+    each(async |store| {
+        let lease = leased(&store, &fix(1), LONG).await;
+        let early = with(&store, async |tx| tx.reopen_job(&lease, "moved").await).await;
+        assert!(matches!(early, Err(StoreError::Corrupt(_))), "{early:?}");
+        let effects = [comment(&lease.job, 1), comment(&lease.job, 2)];
+        with(&store, async |tx| {
+            tx.begin_publishing(&lease, &Outcome::Answered, &effects).await
+        })
+        .await
+        .unwrap();
+        with(&store, async |tx| {
+            tx.move_effect(&lease, 1, EffectState::Sending, None, None).await?;
+            tx.move_effect(&lease, 1, EffectState::Done, Some("7"), None).await
+        })
+        .await
+        .unwrap();
+        with(&store, async |tx| tx.reopen_job(&lease, "moved").await)
+            .await
+            .unwrap();
+        let job = load(&store, &lease.job).await;
+        assert_eq!((job.state, job.outcome, job.attempt), (JobState::Queued, None, 1));
+        assert_eq!(job.lease_owner, None);
+        let left = with(&store, async |tx| tx.effects(&lease.job).await).await.unwrap();
+        assert_eq!(left.iter().map(|effect| effect.seq).collect::<Vec<_>>(), [1]);
+
+        // Another worker does it over, and publishes anew.
+        let again = claim(&store, "worker-2", LONG).await.unwrap();
+        assert!(!again.resumes_publishing);
+        let lost = with(&store, async |tx| tx.reopen_job(&lease, "late").await).await;
+        assert!(matches!(lost, Err(StoreError::LeaseLost(_))), "{lost:?}");
+        with(&store, async |tx| {
+            tx.begin_publishing(&again.lease, &Outcome::Answered, &effects).await
+        })
+        .await
+        .unwrap();
+        assert_eq!(state(&store, &lease.job).await, JobState::Publishing);
+    })
+    .await;
+}

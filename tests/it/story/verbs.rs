@@ -138,6 +138,7 @@ async fn a_question_is_answered_in_the_status_comment_and_nothing_is_changed() {
             ]);
             let issue = service.issue();
             service.github.close_issue(REPO, issue, "mona").unwrap();
+            service.github.deliveries_settled().await;
             service.comment(issue, "/agent ask Where does the count go wrong?");
             service.done().await;
             let words = service.our_only_words(issue);

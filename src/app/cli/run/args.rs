@@ -62,6 +62,9 @@ pub(in crate::app::cli) struct Args {
     /// Write what happens to this file, for `forgehand show`.
     #[arg(long, value_name = "FILE")]
     pub(super) log: Option<PathBuf>,
+    /// Drafts of issues are what it is for; `forgehand draft` says so.
+    #[arg(skip)]
+    drafts: bool,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -71,7 +74,7 @@ pub(in crate::app::cli) struct Args {
 /// Shorthands for keys of the configuration.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Model and limits")]
-struct ModelArgs {
+pub(in crate::app::cli) struct ModelArgs {
     /// Name of the model, as its server knows it (`model.name`).
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -107,6 +110,44 @@ struct ShownArgs {
     /// Show no diff.
     #[arg(long)]
     no_diff: bool,
+}
+
+/// What `forgehand draft` was asked.
+pub(in crate::app::cli) struct Drafts {
+    pub(in crate::app::cli) text: String,
+    pub(in crate::app::cli) repo: PathBuf,
+    pub(in crate::app::cli) log: Option<PathBuf>,
+    pub(in crate::app::cli) model: ModelArgs,
+    pub(in crate::app::cli) json: bool,
+    pub(in crate::app::cli) quiet: bool,
+}
+
+impl From<Drafts> for Args {
+    fn from(asked: Drafts) -> Self {
+        Self {
+            words: Vec::new(),
+            task: Some(asked.text),
+            repo: asked.repo,
+            branch: None,
+            checks: Vec::new(),
+            no_checks: true,
+            plan: false,
+            ask: false,
+            allow: Vec::new(),
+            unattended: true,
+            yes: false,
+            log: asked.log,
+            drafts: true,
+            model: asked.model,
+            shown: ShownArgs {
+                json: asked.json,
+                quiet: asked.quiet,
+                show_reasoning: false,
+                stat: false,
+                no_diff: true,
+            },
+        }
+    }
 }
 
 /// Which commands verify the change.
@@ -147,6 +188,9 @@ pub(super) enum Diff {
 impl Args {
     /// What the run is for.
     pub(super) fn mode(&self) -> Mode {
+        if self.drafts {
+            return Mode::Draft;
+        }
         match (self.plan, self.ask) {
             (_, true) => Mode::Answer,
             (true, false) => Mode::Plan,

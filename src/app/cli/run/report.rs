@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ERROR, INTERRUPTED};
+use super::{ERROR, INTERRUPTED, drafts};
 use crate::agent::Stop;
 use crate::event::Totals;
 use crate::git::LocalRepo;
 use crate::ids::{BranchName, CommitSha};
+use crate::phrase::Language;
 use crate::publish::risks_of;
 use crate::run::Finished;
-use crate::tool::Finish;
+use crate::tool::{Finish, Mode};
 
 mod print;
 
@@ -35,6 +36,10 @@ pub(super) struct Report<'a> {
     pub(super) totals: Totals,
     /// How long it took.
     pub(super) took: Duration,
+    /// What it was for.
+    pub(super) mode: Mode,
+    /// What the program's own words in a draft are written in.
+    pub(super) language: Language,
 }
 
 /// A failure before there was anything to report.
@@ -58,7 +63,11 @@ impl Report<'_> {
             }
             Stop::Finished(Finish::Done { .. }) => ("done", 0),
             Stop::Finished(Finish::NothingToDo { .. }) => ("nothing_to_do", 0),
-            Stop::Finished(Finish::Answered { .. }) => ("answered", 0),
+            Stop::Finished(Finish::Answered { .. }) => match (self.mode, finished.drafts.is_empty()) {
+                (Mode::Draft, true) => ("nothing_drafted", NO_RESULT),
+                (Mode::Draft, false) => ("drafted", 0),
+                _ => ("answered", 0),
+            },
             Stop::Finished(Finish::Planned(_)) => ("planned", 0),
             Stop::Finished(Finish::Reviewed(_)) => ("reviewed", 0),
             Stop::Finished(Finish::Refused { .. }) => ("refused", NO_RESULT),
@@ -113,6 +122,12 @@ impl Report<'_> {
             "checks": {"base": verdict.map(|verdict| &verdict.base), "head": verdict.map(|verdict| &verdict.head)},
             "totals": self.totals,
         });
+        if let Some(finished) = self
+            .finished
+            .filter(|finished| self.mode == Mode::Draft || !finished.drafts.is_empty())
+        {
+            value["drafts"] = drafts::as_json(finished, self.language);
+        }
         match self.finished.map(|finished| &finished.stop) {
             Some(Stop::Finished(Finish::Answered { answer })) => value["answer"] = json!(answer),
             Some(Stop::Finished(Finish::Planned(plan))) => value["plan"] = json!(plan),

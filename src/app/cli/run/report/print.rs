@@ -8,14 +8,14 @@ use super::super::super::progress::{ending, in_thousands};
 use super::super::super::screen::paint::{Paint, clean, columns, one_line, wrap};
 use super::super::super::screen::{paint_of_output, terminal_width};
 use super::super::args::Diff;
-use super::Report;
+use super::{Report, drafts};
 use crate::agent::Stop;
 use crate::event::CheckRun;
 use crate::git::Change;
 use crate::publish::risks_of;
 use crate::run::ChangeSet;
 use crate::text;
-use crate::tool::Finish;
+use crate::tool::{Finish, Mode};
 
 /// Lines of a diff on a terminal; who wants the rest is told how to see it.
 const MAX_DIFF_LINES: usize = 200;
@@ -46,6 +46,9 @@ impl Page {
 impl Report<'_> {
     /// For people.
     pub(in super::super) fn print(&self, diff: Diff) {
+        if self.mode == Mode::Draft {
+            return self.print_drafts();
+        }
         let is_terminal = std::io::stdout().is_terminal();
         let page = Page {
             paint: paint_of_output(),
@@ -66,8 +69,33 @@ impl Report<'_> {
             say!();
             page.words(&format!("Noticed in the difference: {risk}"));
         }
+        if let Some(finished) = self.finished.filter(|finished| !finished.drafts.is_empty()) {
+            say!(
+                "\n{}\n",
+                page.paint.bold("Noticed and left alone, as drafts of issues:")
+            );
+            drafts::print(finished, self.language);
+        }
         say!("\n{}", page.paint.dim(&self.cost()));
         self.print_what_next(&page);
+    }
+
+    /// Only the drafts are the result; all else is about how they came about.
+    fn print_drafts(&self) {
+        if let Some(failure) = &self.failure {
+            note!("forgehand: {}", clean(failure));
+        }
+        let Some(finished) = self.finished else { return };
+        drafts::print(finished, self.language);
+        let (outcome, _) = self.ending();
+        match &finished.stop {
+            Stop::Finished(Finish::Answered { answer }) if finished.drafts.is_empty() => {
+                note!("forgehand: nothing was drafted: {}", clean(answer));
+            }
+            Stop::Finished(Finish::Answered { .. }) => {}
+            _ => note!("forgehand: {}", clean(self.reason().unwrap_or(outcome))),
+        }
+        note!("{}", self.cost());
     }
 
     fn print_change(&self, page: &Page, change: &ChangeSet, diff: Diff) {
