@@ -182,4 +182,14 @@ mod tests {
         let bare = given(json!([{"id": "t1", "verdict": "disputed", "reply": " "}])).unwrap_err();
         assert!(bare.contains("t1 is not fixed, so its reply has to say why"), "{bare}");
     }
+
+    #[test]
+    fn what_older_versions_stored_has_no_threads() {
+        let old = r#"{"done":{"title":"t","summary":"s","risks":"","not_done":""}}"#;
+        let finish: Finish = serde_json::from_str(old).unwrap();
+        assert!(finish.threads().is_empty());
+        assert_eq!(serde_json::to_string(&finish).unwrap(), old);
+        let old = r#"{"nothing_to_do":{"reason":"r"}}"#;
+        assert!(serde_json::from_str::<Finish>(old).unwrap().threads().is_empty());
+    }
 }

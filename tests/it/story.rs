@@ -16,6 +16,7 @@ mod rebase;
 mod repository;
 mod restart;
 mod review;
+mod reviews;
 mod secret;
 mod stop;
 mod threads;

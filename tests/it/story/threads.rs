@@ -1,7 +1,9 @@
 //! Review threads: what a reviewer asks for becomes one set of commits and one reply in each
 //! thread, and a reply says only what is so.
 
-use forgehand::demo::double::{InlineComment, NewPullByPerson, PartOfReview, RepositorySeed, ReviewComment, Thread};
+use forgehand::demo::double::{
+    Fault, InlineComment, NewPullByPerson, PartOfReview, RepositorySeed, ReviewComment, Thread,
+};
 use forgehand::job::{JobKind, Outcome};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -460,6 +462,29 @@ async fn a_run_without_threads_is_not_asked_for_verdicts() {
             let prompt = asked_after(service, 2);
             assert!(!prompt.contains("## Review threads"), "{prompt}");
             assert!(!service.our_only_words(pull).contains("Review threads"));
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_reply_of_unclear_outcome_is_found_and_not_repeated() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let late = Fault::ApplyThenStatus(502, Vec::new(), String::new());
+            service
+                .github
+                .fault("POST /repos/octo/words/pulls/*/comments/*/replies", late, 1);
+            let verdict = json!([{"id": "t1", "verdict": "fixed", "reply": "Done."}]);
+            service.model.play([note("a.txt"), finish_with(verdict)]);
+            let part = PartOfReview::OnLine(on("lines.sh", 1, "/agent fix One."));
+            review(service, pull, "", &[part]);
+            service.done().await;
+            let said = only_answers(service, pull).remove(0);
+            assert!(said.starts_with("**Fixed in "), "{said}");
+            let words = service.our_only_words(pull);
+            assert!(words.contains("**Review threads:** 1 fixed."), "{words}");
         })
         .await;
 }
