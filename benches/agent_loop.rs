@@ -127,6 +127,7 @@ async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model)
         checks: Vec::new(),
         files: Vec::new(),
         notes: Vec::new(),
+        threads: Vec::new(),
     };
     let tools = Toolbox::standard().with(Box::new(Bulk));
     // It only reads, for as long as it likes.

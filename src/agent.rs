@@ -12,7 +12,7 @@ use crate::model::{Live, Message, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
 use crate::sandbox::Sandbox;
-use crate::tool::{Finish, Mode, Toolbox};
+use crate::tool::{Finish, Mode, Thread, Toolbox};
 
 mod act;
 mod budget;
@@ -57,7 +57,7 @@ pub struct Brief {
     pub repo: RepoName,
     /// Title of the issue, pull request or task.
     pub title: String,
-    /// Issue body, discussion, review threads: text of strangers.
+    /// Issue body and discussion: text of strangers.
     pub request: String,
     /// Words of the person who triggered the run.
     pub instructions: String,
@@ -69,6 +69,9 @@ pub struct Brief {
     pub files: Vec<String>,
     /// What happened before the agent began, for example a failed set-up command.
     pub notes: Vec<String>,
+    /// Review threads that the run is about; a run that changes code gives a verdict on each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<Thread>,
 }
 
 /// Limits of a run.

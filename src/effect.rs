@@ -11,6 +11,7 @@ use crate::ids::{
     BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName,
 };
 use crate::job::word_enum;
+use crate::phrase::thread::Said;
 
 word_enum! {
     /// How far an effect got.
@@ -176,6 +177,37 @@ pub enum EffectBody {
         /// When it ended, by which a later end is known.
         ended: Option<DateTime<Utc>>,
     },
+    /// A reply in a review thread. Whether something is fixed is said by what landed.
+    ReplyThread {
+        /// The pull request.
+        number: IssueNumber,
+        /// The first comment of the thread: GitHub refuses a reply to a reply.
+        root: CommentId,
+        /// What is said, if the push landed where it was wanted.
+        said: Said,
+        /// The branch that a fix has to be on; nothing where no push goes to the pull request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<BranchName>,
+        /// The agent's words, safe already, without the marker.
+        reply: String,
+    },
+    /// A thread is resolved whose fix is on the branch, unless more was said in it than the run saw
+    /// and our reply, which is the effect before this one.
+    ResolveThread {
+        /// The pull request.
+        number: IssueNumber,
+        /// The first comment of the thread.
+        root: CommentId,
+        /// The last comment that the run saw.
+        seen: CommentId,
+    },
+    /// Those who reviewed are asked to look again.
+    RequestReview {
+        /// The pull request.
+        number: IssueNumber,
+        /// Who.
+        logins: Vec<String>,
+    },
     /// The status comment shows what people are asked, rendered from the log when its turn comes.
     Ask,
     /// The status comment's last text, rendered from the log when its turn comes.
@@ -247,6 +279,9 @@ impl EffectBody {
             EffectBody::BeginCheck { .. } => "begin_check",
             EffectBody::SettleCheck => "settle_check",
             EffectBody::RerunCheck { .. } => "rerun_check",
+            EffectBody::ReplyThread { .. } => "reply_thread",
+            EffectBody::ResolveThread { .. } => "resolve_thread",
+            EffectBody::RequestReview { .. } => "request_review",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::CreateIssue { .. } => "create_issue",
@@ -280,6 +315,7 @@ impl EffectBody {
                 | EffectBody::CreateAdvisory { .. }
                 | EffectBody::TellCreated { .. }
                 | EffectBody::SubmitReview { .. }
+                | EffectBody::ReplyThread { .. }
         )
     }
 }

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod review;
 pub mod status;
 pub mod steer;
+pub mod thread;
 
 /// The language of what the program writes on GitHub. Models write in whatever language they are
 /// asked in; names, commands, reasons of other programs and the log stay as they are.

@@ -35,6 +35,7 @@ mod review;
 mod risk;
 mod settle;
 mod status;
+mod threads;
 mod waiting;
 mod wind_up;
 

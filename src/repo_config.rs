@@ -36,6 +36,9 @@ pub struct RepoConfig {
     pub draft: Option<bool>,
     /// Whether a pull request is marked ready when its verification passes.
     pub auto_ready: bool,
+    /// Whether a review thread is resolved once a commit of ours does what it asks. Otherwise that
+    /// is left to the reviewer.
+    pub resolve_threads: bool,
     /// Paths that the agent's change may not touch, as globs.
     pub protected_paths: Vec<String>,
     /// Text for the agent.

@@ -42,6 +42,7 @@ mod opening;
 mod record;
 mod restore;
 mod reviewing;
+mod threads;
 mod verify;
 
 pub use checks::{Sorted, sort};
@@ -434,6 +435,11 @@ impl Desk<'_> {
         let of_the_sandbox = Toolbox::for_mode(&self.ports.model.profile(), mode)
             .with_children(mode)
             .testing_by(&record.checks)
+            .answering(if mode.changes_code() {
+                &record.brief.threads
+            } else {
+                &[]
+            })
             .with_skills(&record.setting.guidance.skills);
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
@@ -531,7 +537,7 @@ async fn record_solved(
 ) -> Result<(), StoreError> {
     let (how, summary) = match &solution.stop {
         Stop::Finished(Finish::Done { title, .. }) => ("finished", title.clone()),
-        Stop::Finished(Finish::NothingToDo { reason }) => ("nothing_to_do", reason.clone()),
+        Stop::Finished(Finish::NothingToDo { reason, .. }) => ("nothing_to_do", reason.clone()),
         Stop::Finished(Finish::Answered { answer }) => ("answered", text::cap(answer, MAX_SUMMARY_BYTES)),
         Stop::Finished(Finish::Planned(plan)) => ("planned", plan.summary.clone()),
         Stop::Finished(Finish::Reviewed(review)) => ("reviewed", review.summary.clone()),

@@ -47,6 +47,7 @@ mod run_command;
 mod run_tests;
 mod search_code;
 mod skill;
+mod threads;
 mod web;
 mod write_file;
 
@@ -54,6 +55,7 @@ pub use draft_issue::Drafting;
 pub use finish_review::{PullFinding, PullReview, Severity};
 pub use mode::{Mode, only_reads};
 pub use review::{Finding, Review, Verdict};
+pub use threads::{Thread, ThreadAnswer, ThreadVerdict};
 pub use web::Web;
 
 /// Longest arguments of one call. A file that is longer is not written by hand.
@@ -135,11 +137,17 @@ pub enum Finish {
         risks: String,
         /// What was left out.
         not_done: String,
+        /// What is said to the review threads that the run was given.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        threads: Vec<ThreadAnswer>,
     },
     /// Nothing has to change.
     NothingToDo {
         /// Why.
         reason: String,
+        /// What is said to the review threads that the run was given.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        threads: Vec<ThreadAnswer>,
     },
     /// The question is answered.
     Answered {
@@ -311,6 +319,19 @@ impl Toolbox {
                     checks: checks.to_vec(),
                 });
             }
+        }
+        self
+    }
+
+    /// The same tools, with a verdict asked for on each of these review threads at the end.
+    #[must_use]
+    pub fn answering(mut self, threads: &[Thread]) -> Self {
+        if threads.is_empty() {
+            return self;
+        }
+        for (spec, tool) in self.tools.iter_mut().filter(|(spec, _)| spec.name == "finish") {
+            *tool = Box::new(finish::FinishTool::answering(threads.to_vec()));
+            *spec = tool.spec();
         }
         self
     }

@@ -41,6 +41,8 @@ pub(super) struct Discipline<'a> {
     pub(super) is_winding_down: bool,
     /// Children so far.
     pub(super) children: u32,
+    /// Whether it was told which review threads have no verdict.
+    has_named_threads: bool,
 }
 
 impl<'a> Discipline<'a> {
@@ -54,6 +56,7 @@ impl<'a> Discipline<'a> {
             plan: Vec::new(),
             is_winding_down: false,
             children: 0,
+            has_named_threads: false,
         }
     }
 
@@ -148,12 +151,16 @@ impl<'a> Discipline<'a> {
         is_last: bool,
         stop: &CancellationToken,
     ) -> Option<String> {
-        if is_last || !matches!(finish, Finish::Done { .. }) {
+        if is_last {
             return None;
+        }
+        let open = self.open_threads(finish);
+        if !matches!(finish, Finish::Done { .. }) {
+            return open.map(|open| finish::in_words(&[open], None));
         }
         let setting = self.task.setting;
         let needs_review = setting.review_before_finish && !self.ledger.is_reviewed();
-        if !needs_review && self.ledger.was_sent_back() {
+        if open.is_none() && !needs_review && self.ledger.was_sent_back() {
             return None;
         }
         let difference = difference(self.task.sandbox.as_ref(), stop).await;
@@ -167,6 +174,7 @@ impl<'a> Discipline<'a> {
             let words = "here a change is finished only after a `review` of its last state passed: call `review`";
             missing.push(Missing::Words(words.to_owned()));
         }
+        missing.extend(open);
         if missing.is_empty() {
             return None;
         }
@@ -175,6 +183,24 @@ impl<'a> Discipline<'a> {
             &missing,
             difference.as_deref().filter(|shown| !shown.is_empty()),
         ))
+    }
+
+    /// Threads without a verdict, said once for each stretch of work: what is left open after that
+    /// is told to people as it is.
+    fn open_threads(&mut self, finish: &Finish) -> Option<Missing> {
+        let open: Vec<&str> = finish
+            .threads()
+            .iter()
+            .filter(|answer| answer.verdict.is_none())
+            .map(|answer| answer.id.as_str())
+            .collect();
+        if open.is_empty() || std::mem::replace(&mut self.has_named_threads, true) {
+            return None;
+        }
+        Some(Missing::Words(format!(
+            "these review threads have no verdict under `threads`: {}. Call `finish` with a verdict on every thread",
+            open.join(", ")
+        )))
     }
 }
 

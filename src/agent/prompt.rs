@@ -13,11 +13,14 @@ use crate::model::ToolSpec;
 use crate::text;
 use crate::tool::Mode;
 
-/// Most bytes of the request: issue, discussion, review threads.
+/// Most bytes of the request: issue and discussion.
 const MAX_REQUEST_BYTES: usize = 20 * 1024;
 
 /// Most bytes of a pull request with its difference.
 const MAX_REVIEWED_BYTES: usize = 128 * 1024;
+
+/// Most bytes of all review threads; each is short already.
+const MAX_THREADS_BYTES: usize = 48 * 1024;
 
 /// Most bytes of the words of the person who triggered the run.
 const MAX_INSTRUCTIONS_BYTES: usize = 8 * 1024;
@@ -151,6 +154,7 @@ fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
             changes_code => brief.mode.changes_code(),
             repo => brief.repo.as_str(),
             request => request_of(brief, fence),
+            threads => all_framed(&threads_of(brief)),
             instructions => capped(instructions, MAX_INSTRUCTIONS_BYTES),
             rules => capped(&brief.rules, MAX_RULES_BYTES),
             skills => skills(facts, fence),
@@ -181,6 +185,15 @@ fn request_of(brief: &Brief, fence: &str) -> String {
     };
     let request = format!("{title}\n\n{}", text::cap(rest, most));
     framed(request.trim_end(), fence)
+}
+
+fn threads_of(brief: &Brief) -> String {
+    let texts: Vec<String> = brief
+        .threads
+        .iter()
+        .map(|thread| show_hidden_html(thread.text.trim_end()))
+        .collect();
+    text::cap(&texts.join("\n\n"), MAX_THREADS_BYTES)
 }
 
 fn money(limit: f64) -> String {

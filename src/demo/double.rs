@@ -52,6 +52,7 @@ pub use hooks::{Delivery, DeliveryState};
 pub use ledger::Recorded;
 pub use noun::{Comment, Edit, Issue, Pull, Reaction, Review, ReviewComment};
 pub use people::{InlineComment, NewPullByPerson};
+pub use reviews::PartOfReview;
 pub use seed::RepositorySeed;
 
 use bare::GitPrograms;

@@ -1,6 +1,7 @@
 //! Pull requests, their review comments, and where branches point. Called by `run` and
 //! `publish`. Never pushes: that is `git`. Never merges.
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -146,9 +147,19 @@ impl RepoClient {
         self.list(call, MAX_PULLS_OF_A_COMMIT, here).await
     }
 
-    /// Review comments of a pull request, oldest first, at most `max`.
-    pub async fn review_comments(&self, number: IssueNumber, max: usize) -> Result<Vec<ReviewComment>, GitHubError> {
-        let call = Call::get(&self.path(&["pulls", &number.to_string(), "comments"]));
+    /// Review comments of a pull request, oldest first, at most `max`, optionally changed since a
+    /// time.
+    pub async fn review_comments(
+        &self,
+        number: IssueNumber,
+        since: Option<DateTime<Utc>>,
+        max: usize,
+    ) -> Result<Vec<ReviewComment>, GitHubError> {
+        let mut call = Call::get(&self.path(&["pulls", &number.to_string(), "comments"]));
+        if let Some(since) = since {
+            let text = since.to_rfc3339_opts(SecondsFormat::Secs, true);
+            call.query.push(("since", text));
+        }
         self.list(call, max, |_| true).await
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::dispatch::{Broken, rebuild, unpack};
 use super::fork::{self, ByPatch, Offer};
 use super::plan::{self, Planned, row};
-use super::{Publisher, body};
+use super::{Publisher, body, threads};
 use crate::agent::Stop;
 use crate::effect::EffectBody;
 use crate::git::Remote;
@@ -145,6 +145,9 @@ pub async fn put_beside(
         let outcome = plan::unfinished(stop, reason, Some(branch));
         let mut planned = plan::ending(job, outcome);
         planned.effects.insert(0, row(job, plan::seq::PUSH, push));
+        planned
+            .effects
+            .extend(threads::said_beside(publisher, job, &carry.finish));
         Ok(planned)
     };
     let planned: Result<Planned, Broken> = planning.await;

@@ -18,6 +18,7 @@ mod check;
 mod create;
 mod push;
 mod review;
+mod thread;
 
 pub(super) use push::{Broken, rebuild, unpack};
 
@@ -41,6 +42,9 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::CreateIssue { .. }
         | EffectBody::TellCreated { .. } => 100,
         EffectBody::FinalStatus { .. }
+        | EffectBody::ReplyThread { .. }
+        | EffectBody::ResolveThread { .. }
+        | EffectBody::RequestReview { .. }
         | EffectBody::RemoveLabel { .. }
         | EffectBody::StatusComment { .. }
         | EffectBody::CreateAdvisory { .. }
@@ -179,6 +183,9 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
+            | EffectBody::ReplyThread { .. }
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
@@ -210,7 +217,7 @@ impl Step<'_> {
             return Ok(Some("the work goes on".to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
-            return Ok(None);
+            return self.thread_superfluous().await;
         };
         let pushed = pushed_branch(&self.all().await?, self.effect.seq);
         Ok(match pushed {
@@ -263,6 +270,9 @@ impl Step<'_> {
             EffectBody::Push { .. }
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
+            | EffectBody::ReplyThread { .. }
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. }
             | EffectBody::BeginCheck { .. }
             | EffectBody::RerunCheck { .. }
@@ -285,9 +295,12 @@ impl Step<'_> {
             | EffectBody::AddSubIssue { .. }
             | EffectBody::RerunCheck { .. }
             | EffectBody::SettleCheck
+            | EffectBody::ResolveThread { .. }
+            | EffectBody::RequestReview { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::BeginCheck { sha } => self.own_check(sha).await,
+            EffectBody::ReplyThread { number, .. } => self.own_reply(*number).await,
             EffectBody::StatusComment { number, .. }
             | EffectBody::Comment { number, .. }
             | EffectBody::TellCreated { number } => self.own_comment(*number).await,
@@ -407,6 +420,15 @@ impl Step<'_> {
             EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
             EffectBody::SettleCheck => self.settle_check().await,
             EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
+            EffectBody::ReplyThread {
+                number,
+                root,
+                said,
+                branch,
+                reply,
+            } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
+            EffectBody::ResolveThread { number, root, seen } => self.resolve_thread(*number, *root, *seen).await,
+            EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await

@@ -7,6 +7,13 @@ use crate::job::Outcome;
 
 /// How the job really ended, given what landed.
 pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
+    if let Outcome::Reviewed { verdict, .. } = planned {
+        return reviewed(
+            planned,
+            verdict,
+            effects.iter().filter(|effect| effect.seq >= round_start),
+        );
+    }
     let Outcome::Pushed { branch: wanted, .. } = planned else {
         return planned.clone();
     };
@@ -64,6 +71,29 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
                 }
             }
         },
+    }
+}
+
+/// A review is done once it is on GitHub, and its comments are on lines where GitHub took them.
+fn reviewed<'a>(planned: &Outcome, verdict: &str, mut now: impl Iterator<Item = &'a Effect>) -> Outcome {
+    let Some(review) = now.find(|effect| matches!(effect.body, EffectBody::SubmitReview { .. })) else {
+        return planned.clone();
+    };
+    let why = review.problem.clone().unwrap_or_default();
+    match review.state {
+        EffectState::Done if review.problem.is_some() => Outcome::Reviewed {
+            verdict: verdict.to_owned(),
+            comments: 0,
+        },
+        EffectState::Skipped => Outcome::Stopped {
+            reason: why,
+            branch: None,
+        },
+        EffectState::Failed => Outcome::GaveUp {
+            reason: format!("the review could not be posted: {why}"),
+            branch: None,
+        },
+        _ => planned.clone(),
     }
 }
 

@@ -5,7 +5,7 @@
 use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
-use super::{Publisher, body, key, review, status};
+use super::{Publisher, body, key, review, status, threads};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
@@ -25,9 +25,6 @@ pub(super) mod seq {
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
     pub const REVIEW: i64 = 13;
-    pub const FINAL_STATUS: i64 = 20;
-    pub const REMOVE_LABEL: i64 = 21;
-    pub const SETTLE_CHECK: i64 = 22;
     /// The issue of a draft; its parts stand one further on each.
     pub const CREATE: i64 = 30;
     /// The parts of an epic, from one further on.
@@ -37,6 +34,12 @@ pub(super) mod seq {
     pub const RERUN: i64 = 85;
     /// The first question is one further on.
     pub const ASK: i64 = 100;
+    /// The reply to the first review thread; each thread has two positions, the second resolves it.
+    pub const THREADS: i64 = 500;
+    pub const REQUEST_REVIEW: i64 = 900;
+    pub const FINAL_STATUS: i64 = 980;
+    pub const REMOVE_LABEL: i64 = 981;
+    pub const SETTLE_CHECK: i64 = 982;
     /// A job that a person starts again gets fresh positions.
     pub const ROUND: i64 = 1000;
 }
@@ -116,11 +119,18 @@ impl Planned {
     }
 }
 
-/// Plans the publishing of a run's result.
+/// Plans the publishing of a run's result, with what is said in review threads.
 ///
 /// # Errors
 /// When git or GitHub cannot be asked.
 pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::result::Result<Planned, JobError> {
+    let said = threads::said(publisher, job, &result);
+    let mut planned = plan_work(publisher, job, result).await?;
+    planned.effects.extend(said);
+    Ok(planned)
+}
+
+async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::result::Result<Planned, JobError> {
     match (result.stop, &result.target) {
         (Stop::Finished(Finish::Answered { answer }), _) => {
             return Ok(answered(job, publisher.safe_within(answer, MAX_ANSWER_CHARS)));
@@ -145,6 +155,7 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
                 summary,
                 risks,
                 not_done,
+                ..
             }),
             Ok(()),
         ) => {
@@ -160,7 +171,7 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             };
             plan_change(publisher, job, &result, import, &words).await
         }
-        (Stop::Finished(Finish::NothingToDo { reason }), _) => {
+        (Stop::Finished(Finish::NothingToDo { reason, .. }), _) => {
             Ok(ending(job, Outcome::NothingToDo { reason: reason.clone() }))
         }
         (Stop::Finished(Finish::Refused { reason }), _) => Ok(ending(job, Outcome::Refused { reason: reason.clone() })),
@@ -219,7 +230,7 @@ fn answered(job: &Job, details: String) -> Planned {
 fn without_change(result: &Result<'_>) -> Outcome {
     match result.stop {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
-        Stop::Finished(Finish::NothingToDo { reason }) => Outcome::NothingToDo { reason: reason.clone() },
+        Stop::Finished(Finish::NothingToDo { reason, .. }) => Outcome::NothingToDo { reason: reason.clone() },
         _ if !result.violations.is_empty() => {
             let reason = format!(
                 "the change breaks rules that only a person may break: {}",

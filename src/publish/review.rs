@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 
 use super::{Publisher, plan};
 use crate::effect::{EffectBody, LineComment};
-use crate::github::{PullFile, PullFiles, ReviewThread, Side};
+use crate::github::{Account, PullFile, PullFiles, Review, ReviewThread, Side};
 use crate::ids::CommitSha;
 use crate::job::{Job, JobError, Outcome};
 use crate::phrase::review as words;
+use crate::secret::REDACTED;
 use crate::text;
 use crate::tool::{PullFinding, PullReview};
 
@@ -19,6 +20,8 @@ use crate::tool::{PullFinding, PullReview};
 const MAX_FILES: usize = 1_000;
 /// Most threads looked through for what was said before.
 const MAX_THREADS: usize = 500;
+/// Most reviews looked through for the same.
+const MAX_REVIEWS: usize = 500;
 /// Words that two comments on one file share, of all their words, to say the same.
 const SAME_WORDS_PERCENT: usize = 60;
 /// Most characters of one comment, and of the summary.
@@ -43,7 +46,8 @@ pub(super) async fn plan_review(
     }
     let files = client.pull_files(number, MAX_FILES).await?;
     let threads = client.review_threads(number, MAX_THREADS).await?;
-    let sorted = Sorted::of(publisher, review, &files, &threads);
+    let reviews = client.reviews(number, MAX_REVIEWS).await?;
+    let sorted = Sorted::of(review, publisher, &files, &Said::by_us(publisher, &threads, &reviews));
     let body = sorted.text(publisher, review);
     let outcome = Outcome::Reviewed {
         verdict: review.counts().word().to_owned(),
@@ -68,7 +72,7 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    fn of(publisher: &Publisher, review: &'a PullReview, files: &PullFiles, threads: &[ReviewThread]) -> Self {
+    fn of(review: &'a PullReview, publisher: &Publisher, files: &PullFiles, said: &Said<'_>) -> Self {
         let lines = Lines::of(&files.files);
         let mut sorted = Self {
             on_lines: Vec::new(),
@@ -78,7 +82,7 @@ impl<'a> Sorted<'a> {
         for finding in &review.findings {
             let side = if finding.removed_line { Side::Left } else { Side::Right };
             let line = u64::from(finding.line);
-            if is_said_before(publisher, finding, threads) {
+            if said.has(finding) {
                 sorted.said_before += 1;
             } else if lines.has(&finding.file, side, line) {
                 sorted.on_lines.push(LineComment {
@@ -139,10 +143,12 @@ fn comment(publisher: &Publisher, finding: &PullFinding) -> String {
         words::severity(publisher.language, finding.severity.word()),
         publisher.safe_within(&finding.problem, MAX_COMMENT_CHARS)
     );
-    let replacement = publisher.redactor.redact(&finding.replacement);
-    // GitHub offers a suggestion to whoever may push; one that holds a secret, or more than the
-    // line, is none.
+    let replacement = text::visible(&publisher.redactor.redact(&finding.replacement));
+    // GitHub offers a suggestion to whoever may push; one that holds a secret, what nobody sees, or
+    // more than the line, is none.
     let is_one_line = !replacement.trim().is_empty() && !replacement.contains('\n');
+    // Marks that stand for a secret or for what is invisible must not get into a file.
+    let is_one_line = is_one_line && !replacement.contains(REDACTED) && !replacement.contains("⟦U+");
     if is_one_line && replacement == finding.replacement && !finding.removed_line {
         let fence = text::code_fence(&replacement);
         let _ = write!(out, "\n\n{fence}suggestion\n{replacement}\n{fence}");
@@ -150,23 +156,40 @@ fn comment(publisher: &Publisher, finding: &PullFinding) -> String {
     out
 }
 
-/// Whether one of our comments on the same file says the same, by most of its words.
-fn is_said_before(publisher: &Publisher, finding: &PullFinding, threads: &[ReviewThread]) -> bool {
-    let ours = format!("{}[bot]", publisher.app.slug);
-    let own = threads
-        .iter()
-        .filter(|thread| thread.path == finding.file)
-        .filter_map(|thread| {
+/// What our earlier reviews said, each with the file it is about.
+struct Said<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Said<'a> {
+    fn by_us(publisher: &Publisher, threads: &'a [ReviewThread], reviews: &'a [Review]) -> Self {
+        let ours = format!("{}[bot]", publisher.app.slug);
+        let is_ours = |account: Option<&Account>| account.is_some_and(|account| account.login == ours);
+        let on_lines = threads.iter().filter_map(|thread| {
             let root = thread.root()?;
-            let is_ours = root.author.as_ref().is_some_and(|author| author.login == ours);
-            is_ours.then_some(root.body.as_str())
+            is_ours(root.author.as_ref()).then_some((thread.path.as_str(), root.body.as_str()))
         });
-    let wanted = words_of(&finding.problem);
-    own.into_iter().any(|body| {
-        let said = words_of(body);
-        let shared = wanted.intersection(&said).count();
-        !wanted.is_empty() && shared * 100 >= wanted.len() * SAME_WORDS_PERCENT
-    })
+        let lines = reviews
+            .iter()
+            .filter(|review| is_ours(review.user.as_ref()))
+            .flat_map(|review| review.body.lines());
+        // What could not stand on a line stands in the text, behind its place.
+        let elsewhere = lines.filter_map(|line| {
+            let place = line.strip_prefix("- ").unwrap_or(line).strip_prefix('`')?;
+            let (place, said) = place.split_once('`')?;
+            Some((place.rsplit_once(':')?.0, said))
+        });
+        Self(on_lines.chain(elsewhere).collect())
+    }
+
+    /// Whether one of them says the same on the same file, by most of its words.
+    fn has(&self, finding: &PullFinding) -> bool {
+        let wanted = words_of(&finding.problem);
+        let on_file = self.0.iter().filter(|(path, _)| *path == finding.file);
+        on_file.into_iter().any(|(_, body)| {
+            let said = words_of(body);
+            let shared = wanted.intersection(&said).count();
+            !wanted.is_empty() && shared * 100 >= wanted.len() * SAME_WORDS_PERCENT
+        })
+    }
 }
 
 fn words_of(text: &str) -> HashSet<String> {

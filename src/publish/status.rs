@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::{Publisher, dispatch, outcome, plan};
+use super::{Publisher, dispatch, outcome, plan, threads};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
@@ -236,11 +236,12 @@ pub(super) async fn update_final(
         .outcome
         .as_ref()
         .map(|planned| outcome::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
+    let details = threads::before(publisher.language, &effects, plan::at(&leased.job, 0), end.details);
     let view = StatusView {
         job: &leased.job,
         events: log.events(),
         outcome: outcome.as_ref(),
-        details: end.details,
+        details: &details,
         drafts: end.drafts,
         command: &publisher.command,
         used,

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guidance::text_of;
-use super::{Ports, Work, checks, guidance_of, reviewing};
+use super::{Ports, Work, checks, guidance_of, reviewing, threads};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
 use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
+use crate::phrase::thread as thread_words;
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::text;
@@ -138,6 +139,7 @@ pub async fn gather(
         &default,
         &base,
         pull.as_ref(),
+        recorder,
     )
     .await?;
     if brief.mode == Mode::Draft {
@@ -324,10 +326,27 @@ async fn brief(
     default: &CommitSha,
     base: &CommitSha,
     pull: Option<&Pull>,
+    recorder: &Recorder,
 ) -> Result<Brief, JobError> {
-    let mut request = issue.body.clone();
+    let files = reader.files(base).await?;
     // What strangers wrote since a person asked for the work was read by nobody who may ask.
     let is_continuation = matches!(job.request.trigger, Trigger::Checks { .. });
+    let mut wanted = threads::Wanted::default();
+    if let (Some(pull), JobKind::Fix | JobKind::Plan | JobKind::Ask, false) = (pull, job.kind, is_continuation) {
+        let all = (files.len() < MAX_FILES).then_some(files.as_slice());
+        wanted = threads::wanted(client, job, pull.number, all, repo_config.resolve_threads).await?;
+    }
+    if wanted.left > 0 {
+        let text = thread_words::too_many(reader.ports.language, wanted.threads.len(), wanted.left);
+        recorder.record(RunEvent::Noted { text }).await?;
+    }
+    let mut request = issue.body.clone();
+    if !wanted.review.is_empty() {
+        request = format!(
+            "--- the review that asks for this ---\n{}\n\n--- the pull request ---\n{request}",
+            wanted.review
+        );
+    }
     if !is_continuation {
         let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
         request.push_str(&discussion(job, &comments));
@@ -335,8 +354,7 @@ async fn brief(
     match (pull, job.kind) {
         (Some(pull), _) if is_continuation => request.push_str(&checks::shown(client, &pull.head.sha).await?),
         (Some(pull), JobKind::Review) => request.push_str(&reviewing::shown(client, pull.number).await?),
-        (Some(pull), _) => request.push_str(&review_threads(job, client, pull).await?),
-        (None, _) => {}
+        (Some(_) | None, _) => {}
     }
     let checks = match &repo_config.test {
         Some(test) => test.clone(),
@@ -356,8 +374,9 @@ async fn brief(
         instructions: job.request.instructions.clone(),
         rules: rules(reader, default, repo_config).await?,
         checks,
-        files: reader.files(base).await?,
+        files,
         notes: Vec::new(),
+        threads: wanted.threads,
     })
 }
 
@@ -380,50 +399,6 @@ fn discussion(job: &Job, comments: &[Comment]) -> String {
         ));
     }
     text
-}
-
-/// The review comments that stood when the work was asked for, with their code.
-async fn review_threads(job: &Job, client: &RepoClient, pull: &Pull) -> Result<String, JobError> {
-    let mut text = String::new();
-    let comments = client.review_comments(pull.number, MAX_COMMENTS).await?;
-    // A review arrives as several deliveries; whichever comes first starts the job of all of them.
-    let of_review = match job.request.trigger {
-        Trigger::Review { id } => Some(id),
-        Trigger::ReviewComment { id } => comments
-            .iter()
-            .find(|comment| comment.id == id)
-            .and_then(|comment| comment.pull_request_review_id),
-        _ => None,
-    };
-    for comment in comments {
-        let asked_at = job.request.triggered_at;
-        let is_own = comment
-            .user
-            .as_ref()
-            .is_some_and(|user| user.id == job.request.actor.id);
-        let belongs = |id| comment.pull_request_review_id == Some(id);
-        let stood = match of_review {
-            // The review's own comments came with it. They change when it is submitted, but then
-            // they are the words of the person who asks.
-            Some(id) => belongs(id) && (comment.updated_at <= asked_at || is_own),
-            None => comment.updated_at < asked_at,
-        };
-        if !stood {
-            continue;
-        }
-        let who = comment.user.as_ref().map_or("ghost", |user| &user.login);
-        let place = match comment.line.or(comment.original_line) {
-            Some(line) => format!("{}:{line}", comment.path),
-            None => comment.path.clone(),
-        };
-        let outdated = if comment.line.is_none() { " (outdated)" } else { "" };
-        text.push_str(&format!(
-            "\n\n--- review comment by {who} on {place}{outdated} ---\n{}\n{}",
-            text::cap(&comment.diff_hunk, 4_000),
-            comment.body
-        ));
-    }
-    Ok(text)
 }
 
 /// The repository's instructions at a commit, for runs without GitHub.

@@ -282,6 +282,7 @@ mod tests {
                 summary: "s".into(),
                 risks: String::new(),
                 not_done: not_done.into(),
+                threads: Vec::new(),
             })
         };
         let mut verdict = Verdict::new(vec!["test".into()]);

@@ -119,7 +119,8 @@ impl Tx {
                  WHERE job_id = $1
                    AND seq >= $2
                    AND (state IN ('failed', 'skipped') OR kind = 'final_status')
-                   AND kind IN ('push', 'open_pull', 'comment', 'final_status')"
+                   AND kind IN ('push', 'open_pull', 'comment', 'final_status', 'reply_thread', 'resolve_thread',
+                                'request_review')"
             )
             .bind(id.as_str())
             .bind(first),

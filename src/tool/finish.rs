@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::background::named;
 use super::plan::one_line;
+use super::threads::{self, Thread};
 use super::{Finish, Tool, ToolContext, ToolError, ToolOutput, arguments};
 use crate::model::ToolSpec;
 use crate::text;
@@ -25,6 +26,18 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 pub(super) struct FinishTool {
     /// It was told once that commands still run.
     told: AtomicBool,
+    /// Review threads that a verdict is asked for.
+    threads: Vec<Thread>,
+}
+
+impl FinishTool {
+    /// With a verdict on each of these threads.
+    pub(super) fn answering(threads: Vec<Thread>) -> Self {
+        Self {
+            threads,
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -44,6 +57,9 @@ struct Arguments {
     /// What was asked for and is not done; empty if nothing.
     #[serde(default)]
     not_done: String,
+    /// Your verdict on each of the review threads.
+    #[serde(default)]
+    threads: Vec<threads::Said>,
 }
 
 #[derive(Deserialize, JsonSchema, Clone, Copy)]
@@ -58,13 +74,19 @@ enum Status {
 #[async_trait]
 impl Tool for FinishTool {
     fn spec(&self) -> ToolSpec {
+        let mut parameters = arguments::schema::<Arguments>();
+        if self.threads.is_empty()
+            && let Some(properties) = parameters["properties"].as_object_mut()
+        {
+            properties.remove("threads");
+        }
         ToolSpec {
             name: "finish".to_owned(),
             description:
                 "Ends the work. Call it when the change is made and checked, when nothing has to change, or when \
                           the request should not be done. Write only what you really did and saw."
                     .to_owned(),
-            parameters: arguments::schema::<Arguments>(),
+            parameters,
         }
     }
 
@@ -73,7 +95,7 @@ impl Tool for FinishTool {
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
-        let finish = judge(arguments::fit("finish", arguments)?)?;
+        let finish = judge(arguments::fit("finish", arguments)?, &self.threads)?;
         let running = context.sandbox.running();
         if !running.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
             return Err(ToolError::ForModel(format!(
@@ -90,7 +112,7 @@ impl Tool for FinishTool {
     }
 }
 
-fn judge(said: Arguments) -> Result<Finish, ToolError> {
+fn judge(said: Arguments, threads: &[Thread]) -> Result<Finish, ToolError> {
     let long = |said: &str| text::reveal(&text::cap(said.trim(), MAX_TEXT_BYTES));
     let summary = long(&said.summary);
     if summary.is_empty() {
@@ -98,8 +120,16 @@ fn judge(said: Arguments) -> Result<Finish, ToolError> {
             "finish: the summary is empty; say what changed, or why nothing did".to_owned(),
         ));
     }
+    // Where no verdict is asked for, one that is given all the same is no reason to go back.
+    let answers = match (said.status, threads) {
+        (Status::Refused, _) | (_, []) => Vec::new(),
+        _ => threads::answers(threads, said.threads)?,
+    };
     match said.status {
-        Status::NothingToDo => Ok(Finish::NothingToDo { reason: summary }),
+        Status::NothingToDo => Ok(Finish::NothingToDo {
+            reason: summary,
+            threads: answers,
+        }),
         Status::Refused => Ok(Finish::Refused { reason: summary }),
         Status::Done => {
             let title = one_line(&said.title, MAX_TITLE_CHARS);
@@ -113,6 +143,7 @@ fn judge(said: Arguments) -> Result<Finish, ToolError> {
                 summary,
                 risks: long(&said.risks),
                 not_done: long(&said.not_done),
+                threads: answers,
             })
         }
     }
@@ -125,7 +156,7 @@ mod tests {
 
     #[track_caller]
     fn check(arguments: Value, expected: Result<Finish, &str>) {
-        let finish = arguments::fit("finish", arguments).and_then(judge);
+        let finish = arguments::fit("finish", arguments).and_then(|said| judge(said, &[]));
         match (finish, expected) {
             (Ok(finish), Ok(expected)) => assert_eq!(finish, expected),
             (Err(problem), Err(words)) => assert!(problem.to_string().contains(words), "{problem}"),
@@ -142,12 +173,16 @@ mod tests {
                 summary: "It did not.".to_owned(),
                 risks: String::new(),
                 not_done: String::new(),
+                threads: Vec::new(),
             }),
         );
         let reason = "It is right already".to_owned();
         check(
             json!({"status": "nothing_to_do", "summary": reason}),
-            Ok(Finish::NothingToDo { reason: reason.clone() }),
+            Ok(Finish::NothingToDo {
+                reason: reason.clone(),
+                threads: Vec::new(),
+            }),
         );
         check(
             json!({"status": "refused", "reason": reason}),
@@ -159,5 +194,33 @@ mod tests {
             Err("the summary is empty"),
         );
         check(json!({"status": "maybe", "summary": "x"}), Err("unknown variant"));
+    }
+
+    #[test]
+    fn verdicts_are_asked_for_where_there_are_threads() {
+        let thread = Thread {
+            id: "t1".to_owned(),
+            root: crate::ids::CommentId(7),
+            seen: crate::ids::CommentId(7),
+            by: None,
+            resolve: false,
+            text: String::new(),
+        };
+        let plain = FinishTool::default().spec().parameters;
+        assert!(plain["properties"]["threads"].is_null(), "{plain}");
+        let asking = FinishTool::answering(vec![thread]).spec().parameters;
+        let words = asking.to_string();
+        assert!(asking["properties"]["threads"].is_object(), "{words}");
+        assert!(!words.contains("$ref") && !words.contains("oneOf"), "{words}");
+        check(
+            json!({"status": "done", "title": "x", "summary": "y", "threads": [{"id": "t9", "verdict": "fixed"}]}),
+            Ok(Finish::Done {
+                title: "x".to_owned(),
+                summary: "y".to_owned(),
+                risks: String::new(),
+                not_done: String::new(),
+                threads: Vec::new(),
+            }),
+        );
     }
 }

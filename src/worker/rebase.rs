@@ -268,6 +268,7 @@ impl Worker {
             risks: String::new(),
             // What failed before is not the merge's to mend, and nobody is asked to.
             not_done: "Checks that failed before the merge are left alone.".to_owned(),
+            threads: Vec::new(),
         };
         let solution = joined.files().is_empty().then(|| Solution {
             stop: Stop::Finished(clean),
@@ -383,7 +384,7 @@ impl Worker {
         }
         let why = match &finished.stop {
             Stop::Budget(why) | Stop::Stuck(why) => why.clone(),
-            Stop::Finished(Finish::Refused { reason } | Finish::NothingToDo { reason }) => reason.clone(),
+            Stop::Finished(Finish::Refused { reason } | Finish::NothingToDo { reason, .. }) => reason.clone(),
             _ => finished.violations.join("; "),
         };
         let outcome = Outcome::GaveUp {

@@ -147,6 +147,7 @@ impl Bench {
             checks: vec!["sh test.sh".to_owned()],
             files: Vec::new(),
             notes: Vec::new(),
+            threads: Vec::new(),
         };
         solve(Task {
             name: MAIN,

@@ -30,6 +30,7 @@ fn brief() -> Brief {
         checks: vec!["cargo test".to_owned()],
         files: vec!["Cargo.toml".to_owned(), "src/lib.rs".to_owned()],
         notes: vec!["The set-up command `cargo fetch` failed with exit code 101.".to_owned()],
+        threads: Vec::new(),
     }
 }
 
@@ -219,6 +220,7 @@ proptest! {
             checks: vec![text.clone()],
             files: vec![text.clone()],
             notes: vec![text.clone()],
+            threads: Vec::new(),
         };
         let place = Setting { environment: vec![text.clone()], ..setting() };
         for tools in [all_tools(), Vec::new(), vec![spec(&text)]] {

@@ -475,6 +475,7 @@ impl Local<'_> {
             },
             files,
             notes: Vec::new(),
+            threads: Vec::new(),
         };
         let setup = repo_config.setup.clone().unwrap_or(found.setup);
         Ok(Work {

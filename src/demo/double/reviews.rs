@@ -22,6 +22,8 @@ pub(super) struct Inline {
     pub(super) start_line: Option<u64>,
     pub(super) side: DiffSide,
     pub(super) body: String,
+    pub(super) in_reply_to: Option<u64>,
+    pub(super) is_outdated: bool,
 }
 
 impl From<&InlineComment> for Inline {
@@ -32,7 +34,55 @@ impl From<&InlineComment> for Inline {
             start_line: None,
             side: DiffSide::Right,
             body: comment.body.clone(),
+            in_reply_to: None,
+            is_outdated: false,
         }
+    }
+}
+
+/// A comment of a review that is more than one on a line of the new file.
+#[derive(Debug, Clone)]
+pub enum PartOfReview {
+    /// On a line of the new file.
+    OnLine(InlineComment),
+    /// On a line that a push changed while the review was being written.
+    Outdated(InlineComment),
+    /// On a line of the old file, for example of one that is deleted.
+    OnOldLine(InlineComment),
+    /// A reply in a thread that is there already, by its first comment.
+    Reply {
+        /// That comment.
+        to: u64,
+        /// Text.
+        body: String,
+    },
+}
+
+impl PartOfReview {
+    fn inline(&self, repo: &super::noun::Repo) -> Option<Inline> {
+        Some(match self {
+            PartOfReview::OnLine(comment) => comment.into(),
+            PartOfReview::Outdated(comment) => Inline {
+                is_outdated: true,
+                ..comment.into()
+            },
+            PartOfReview::OnOldLine(comment) => Inline {
+                side: DiffSide::Left,
+                ..comment.into()
+            },
+            PartOfReview::Reply { to, body } => {
+                let root = repo.review_comments.get(to)?;
+                Inline {
+                    path: root.path.clone(),
+                    line: root.original_line,
+                    start_line: root.start_line,
+                    side: root.side,
+                    body: body.clone(),
+                    in_reply_to: Some(*to),
+                    is_outdated: root.line.is_none(),
+                }
+            }
+        })
     }
 }
 
@@ -129,7 +179,7 @@ impl State {
         }
         let mut ids = Vec::new();
         for comment in new.comments {
-            ids.push(self.insert_review_comment(repo_id, id, new.who, comment, None)?);
+            ids.push(self.insert_review_comment(repo_id, id, new.who, comment)?);
         }
         let repo = self.repo(repo_id)?;
         let mut shape = repo
@@ -151,14 +201,8 @@ impl State {
         Ok(id)
     }
 
-    fn insert_review_comment(
-        &mut self,
-        repo_id: u64,
-        review: u64,
-        who: u64,
-        inline: &Inline,
-        in_reply_to: Option<u64>,
-    ) -> Result<u64, Refused> {
+    fn insert_review_comment(&mut self, repo_id: u64, review: u64, who: u64, inline: &Inline) -> Result<u64, Refused> {
+        let in_reply_to = inline.in_reply_to;
         check_body("PullRequestReviewComment", &inline.body)?;
         let now = self.now();
         let id = self.fresh_id();
@@ -177,7 +221,7 @@ impl State {
             author: who,
             body: inline.body.clone(),
             path: inline.path.clone(),
-            line: parent.map_or(Some(inline.line), |parent| parent.line),
+            line: parent.map_or((!inline.is_outdated).then_some(inline.line), |parent| parent.line),
             start_line: inline.start_line,
             original_line: inline.line,
             side: inline.side,
@@ -242,6 +286,8 @@ impl State {
             start_line: parent.start_line,
             side: parent.side,
             body: body.to_owned(),
+            in_reply_to: Some(to),
+            is_outdated: parent.line.is_none(),
         };
         // A reply is a review of its own on GitHub.
         let review = Review {
@@ -261,7 +307,7 @@ impl State {
         };
         let review_id = review.id;
         self.repo_mut(repo_id)?.reviews.insert(review_id, review);
-        let id = self.insert_review_comment(repo_id, review_id, who, &inline, Some(to))?;
+        let id = self.insert_review_comment(repo_id, review_id, who, &inline)?;
         self.emit_review_comment(repo_id, id, "created", who, json!({}))?;
         Ok(id)
     }
@@ -308,6 +354,8 @@ fn in_diff(pull: &Pull, comment: &Value) -> Result<Inline, Refused> {
         start_line,
         side,
         body: words("body").to_owned(),
+        in_reply_to: None,
+        is_outdated: false,
     })
 }
 
@@ -364,6 +412,38 @@ impl State {
 }
 
 impl GitHubDouble {
+    /// Submits a review of comments of every kind and gives its id.
+    pub fn submit_review_of(
+        &self,
+        repo: &str,
+        number: u64,
+        (state, body): (&str, &str),
+        parts: &[PartOfReview],
+        by: &str,
+    ) -> anyhow::Result<u64> {
+        self.act(repo, by, |world, repo, who| {
+            let known = world.repo(repo)?;
+            let comments: Option<Vec<Inline>> = parts.iter().map(|part| part.inline(known)).collect();
+            let comments = comments.ok_or_else(Refused::not_found)?;
+            let review = NewReview {
+                number,
+                who,
+                state,
+                body,
+                comments: &comments,
+            };
+            world.submit_review(repo, &review)
+        })
+    }
+
+    /// Somebody deletes a review comment; what answered it stays.
+    pub fn delete_review_comment(&self, repo: &str, id: u64) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let gone = state.repo_named_mut(repo)?.review_comments.remove(&id);
+        anyhow::ensure!(gone.is_some(), "no such review comment");
+        Ok(())
+    }
+
     /// Logins of those whose review of a pull request is asked for and not given yet.
     pub fn requested_reviewers(&self, repo: &str, number: u64) -> anyhow::Result<Vec<String>> {
         let state = self.lock();

@@ -41,15 +41,15 @@ impl Step<'_> {
             body: format!("{body}\n\n{marker}"),
             comments: on_lines.collect(),
         };
-        let sent = match self.client.create_review(number, &new).await {
+        match self.client.create_review(number, &new).await {
             Err(error) if error.is_bad_anchor() => {
                 tracing::info!(%error, "GitHub refused a place of a comment; the review is sent without places");
                 new.body = format!("{}\n\n{marker}", with_comments_below(body, comments));
                 new.comments.clear();
-                self.client.create_review(number, &new).await
+                let id = self.client.create_review(number, &new).await?.id.to_string();
+                Ok(Landed::Beside(id, "GitHub refused a place of a comment".to_owned()))
             }
-            sent => sent,
-        };
-        Ok(Landed::As(sent?.id.to_string()))
+            sent => Ok(Landed::As(sent?.id.to_string())),
+        }
     }
 }

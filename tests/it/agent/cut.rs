@@ -98,6 +98,7 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
         checks: Vec::new(),
         files: Vec::new(),
         notes: Vec::new(),
+        threads: Vec::new(),
     };
     let recorder = Recorder::in_memory(Clock::System, Redactor::default());
     let (permission, cancel, setting) = (Policy::default(), CancellationToken::new(), Setting::default());

@@ -70,7 +70,7 @@ async fn drive(stage: &Stage) {
         .submit_review(REPO, pull.number.0, verdict, &[inline], "ada")
         .unwrap();
     let id = CommentId(double.review_comments(REPO, pull.number.0).unwrap()[0].id);
-    client.review_comments(pull.number, 10).await.unwrap();
+    client.review_comments(pull.number, None, 10).await.unwrap();
     client
         .react(ReactionTarget::ReviewComment { id }, "eyes")
         .await

@@ -248,7 +248,7 @@ async fn review_comments_come_with_lines_that_may_be_gone() {
     let id = double.review_comments(REPO, number).unwrap()[0].id;
     double.outdate_review_comment(REPO, id).unwrap();
     let client = stage.client(Access::Write);
-    let comments = client.review_comments(IssueNumber(number), 10).await.unwrap();
+    let comments = client.review_comments(IssueNumber(number), None, 10).await.unwrap();
     assert_eq!((comments[0].line, comments[0].original_line), (None, Some(1)));
     let target = ReactionTarget::ReviewComment { id: comments[0].id };
     client.react(target, "eyes").await.unwrap();

@@ -178,7 +178,11 @@ async fn a_push_moves_lines_and_outdates_what_it_changes() {
     assert_eq!(lines().await, [(None, true), (Some(7), false), (None, true)]);
     let seen = threads(&stage, number).await;
     assert_eq!((seen[0].original_line, seen[2].path.as_str()), (Some(5), "new"));
-    let rest = stage.client(Access::Read).review_comments(number, 10).await.unwrap();
+    let rest = stage
+        .client(Access::Read)
+        .review_comments(number, None, 10)
+        .await
+        .unwrap();
     assert_eq!((rest[0].line, rest[0].original_line), (None, Some(5)));
 }
 

@@ -9,7 +9,7 @@ use crate::service::{REPO, Service, mend, usual};
 
 const TOKEN: &str = "ghs_0123456789abcdefghijABCDEFGHIJ012345";
 
-fn hostile_words() -> String {
+pub(super) fn hostile_words() -> String {
     format!(
         "Ask @octo/security and @torvalds.\n\
          ![pixel](https://evil.example/p.png?d=1) <img src=https://evil.example/q.png>\n\
@@ -49,7 +49,7 @@ fn check_plain(text: &str) {
 }
 
 #[track_caller]
-fn check_harmless(text: &str) {
+pub(super) fn check_harmless(text: &str) {
     check_plain(text);
     assert!(!text.contains("evil.example/p.png") && !text.contains("<img"), "{text}");
     assert!(!text.contains("<!-- forgehand:v1:hidden"), "{text}");

@@ -89,7 +89,7 @@ impl Report<'_> {
             )
             | Stop::Cancelled
             | Stop::NeedsInput(_) => None,
-            Stop::Finished(Finish::NothingToDo { reason } | Finish::Refused { reason })
+            Stop::Finished(Finish::NothingToDo { reason, .. } | Finish::Refused { reason })
             | Stop::Stuck(reason)
             | Stop::Budget(reason) => Some(reason),
         }
@@ -139,6 +139,7 @@ impl Report<'_> {
             summary,
             risks,
             not_done,
+            ..
         })) = self.finished.map(|finished| &finished.stop)
         {
             for (name, text) in [

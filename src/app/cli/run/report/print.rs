@@ -134,6 +134,7 @@ impl Report<'_> {
                 summary,
                 risks,
                 not_done,
+                ..
             }) => {
                 say!("{}\n", page.paint.bold(&one_line(title)));
                 page.words(summary);
@@ -144,7 +145,7 @@ impl Report<'_> {
                     }
                 }
             }
-            Stop::Finished(Finish::NothingToDo { reason }) => page.words(&format!("No change needed: {reason}")),
+            Stop::Finished(Finish::NothingToDo { reason, .. }) => page.words(&format!("No change needed: {reason}")),
             Stop::Finished(Finish::Answered { answer }) => page.words(answer),
             Stop::Finished(Finish::Planned(plan)) => page.words(&plan.in_words()),
             Stop::Finished(Finish::Reviewed(review)) => page.words(&review.summary),
