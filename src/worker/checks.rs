@@ -138,8 +138,8 @@ impl Look<'_> {
         let unclear: Vec<&Check> = sorted.unknown.iter().chain(&sorted.pending).copied().collect();
         let text = if sorted.own.is_empty() {
             match (sorted.base.as_slice(), unclear.as_slice()) {
-                (failing, []) => words::base_fails(language, &self.names(failing), &base.short()),
-                (_, unclear) => words::base_unknown(language, &self.names(unclear), &base.short(), &publisher.command),
+                (failing, []) => words::base_fails(language, &self.names(failing), base.short()),
+                (_, unclear) => words::base_unknown(language, &self.names(unclear), base.short(), &publisher.command),
             }
         } else if self.rounds().await? >= MAX_ROUNDS {
             words::enough(language, &self.names(&sorted.own), MAX_ROUNDS)

@@ -39,7 +39,7 @@ impl Seen<'_> {
         Intent::HeadMoved {
             repo: self.repo.id,
             subject: Subject::Pull(pull.number),
-            note: words::head_moved(self.rules.language, who, &sha.short()),
+            note: words::head_moved(self.rules.language, who, sha.short()),
         }
     }
 }
