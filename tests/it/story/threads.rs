@@ -488,3 +488,28 @@ async fn a_reply_of_unclear_outcome_is_found_and_not_repeated() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn w19_what_was_carried_over_a_push_is_fixed_in_the_commit_that_landed() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let gate = CancellationToken::new();
+            let verdict = json!([{"id": "t1", "verdict": "fixed", "reply": "Done."}]);
+            service.model.play([note("a.txt").after(&gate), finish_with(verdict)]);
+            let part = PartOfReview::OnLine(on("lines.sh", 1, "/agent fix One."));
+            review(service, pull, "", &[part]);
+            service.model_is_asked(1).await;
+            let files = [("b.txt", "mine\n")];
+            service.github.push(REPO, "lines", &files, "Mine", ADA).await.unwrap();
+            gate.cancel();
+            service.done().await;
+            let head = service.github.branch(REPO, "lines").unwrap().unwrap();
+            assert_eq!(service.file("lines", "b.txt").await, "mine\n");
+            assert_eq!(service.file("lines", "a.txt").await, "x\n");
+            let said = only_answers(service, pull).remove(0);
+            assert!(said.starts_with(&format!("**Fixed in {}.**", &head[..10])), "{said}");
+        })
+        .await;
+}
