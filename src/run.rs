@@ -32,6 +32,7 @@ use crate::text;
 use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
+mod checks;
 mod environment;
 mod gather;
 mod guidance;
@@ -44,6 +45,7 @@ mod reviewing;
 mod threads;
 mod verify;
 
+pub use checks::{Sorted, sort};
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use join::{

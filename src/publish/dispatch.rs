@@ -14,6 +14,7 @@ use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
+mod check;
 mod create;
 mod push;
 mod review;
@@ -49,7 +50,9 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::CreateAdvisory { .. }
         | EffectBody::AddSubIssue { .. }
         | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. } => 4,
+        EffectBody::Reaction { .. } | EffectBody::BeginCheck { .. } | EffectBody::RerunCheck { .. } => 4,
+        // Nobody waits for it, and others wait for the job; see `settle_ended`.
+        EffectBody::SettleCheck => 6,
     }
 }
 
@@ -88,7 +91,8 @@ pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
         }
         (Trigger::Comment { id }, _) => Some(ReactionTarget::Comment { id: *id }),
         (Trigger::ReviewComment { id }, _) => Some(ReactionTarget::ReviewComment { id: *id }),
-        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_)) | (Trigger::CommandLine, _) => None,
+        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_))
+        | (Trigger::Checks { .. } | Trigger::CommandLine, _) => None,
     }
 }
 
@@ -188,6 +192,9 @@ impl Step<'_> {
             | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::SettleCheck
+            | EffectBody::RerunCheck { .. }
             | EffectBody::TellCreated { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
@@ -252,6 +259,7 @@ impl Step<'_> {
         let refused = matches!(self.leased.job.outcome, Some(Outcome::Refused { .. }));
         match self.effect.body {
             EffectBody::FinalStatus { .. }
+            | EffectBody::SettleCheck
             | EffectBody::RemoveLabel { .. }
             | EffectBody::Reaction { .. }
             | EffectBody::Ask => {
@@ -266,6 +274,8 @@ impl Step<'_> {
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
             | EffectBody::Comment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::RerunCheck { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
             | EffectBody::AddSubIssue { .. }
@@ -285,9 +295,12 @@ impl Step<'_> {
             | EffectBody::AddSubIssue { .. }
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
+            | EffectBody::RerunCheck { .. }
+            | EffectBody::SettleCheck
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::ReplyThread { number, .. } => self.own_reply(*number).await,
+            EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::StatusComment { number, .. }
             | EffectBody::Comment { number, .. }
             | EffectBody::TellCreated { number } => self.own_comment(*number).await,
@@ -413,6 +426,9 @@ impl Step<'_> {
             } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
             EffectBody::ResolveThread { number, root, seen } => self.resolve_thread(*number, *root, *seen).await,
             EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
+            EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
+            EffectBody::SettleCheck => self.settle_check().await,
+            EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await
@@ -461,7 +477,7 @@ impl Step<'_> {
             JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
                 let state = match self.effect.body {
                     // The last words are not given up with the job; see `settle_ended`.
-                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    EffectBody::FinalStatus { .. } | EffectBody::SettleCheck => EffectState::Skipped,
                     _ => EffectState::Failed,
                 };
                 self.settle(Landed::Not(state, reason)).await

@@ -315,6 +315,7 @@ fn open_question(events: &[Event]) -> Option<(&Question, DateTime<Utc>)> {
 fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let again = match &view.job.request.trigger {
         Trigger::Label { label } => format!("To try again, put the label `{label}` on again."),
+        Trigger::Checks { .. } => crate::phrase::check::again(view.language, view.command),
         _ => "To try again, repeat the command.".to_owned(),
     };
     let kept = |branch: &Option<crate::ids::BranchName>| match branch {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guidance::text_of;
-use super::{Ports, Work, guidance_of, reviewing, threads};
+use super::{Ports, Work, checks, guidance_of, reviewing, threads};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -182,6 +182,9 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     {
         return stopped(format!("the label `{label}` was removed"));
     }
+    if matches!(job.request.trigger, Trigger::Checks { .. }) {
+        return Ok(()); // our own continuation: nobody read the text and asked for work on it
+    }
     let pinned = (job.pins.title.as_deref(), job.pins.body.as_deref());
     let (Some(title), Some(body)) = pinned else {
         return Err(JobError::End(Outcome::Refused {
@@ -327,7 +330,8 @@ async fn brief(
 ) -> Result<Brief, JobError> {
     let files = reader.files(base).await?;
     let mut wanted = threads::Wanted::default();
-    if let (Some(pull), JobKind::Fix | JobKind::Plan | JobKind::Ask) = (pull, job.kind) {
+    let is_continuation = matches!(job.request.trigger, Trigger::Checks { .. });
+    if let (Some(pull), JobKind::Fix | JobKind::Plan | JobKind::Ask, false) = (pull, job.kind, is_continuation) {
         let all = (files.len() < MAX_FILES).then_some(files.as_slice());
         wanted = threads::wanted(client, job, pull.number, all, repo_config.resolve_threads).await?;
     }
@@ -342,10 +346,15 @@ async fn brief(
             wanted.review
         );
     }
-    let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
-    request.push_str(&discussion(job, &comments));
-    if let (Some(pull), JobKind::Review) = (pull, job.kind) {
-        request.push_str(&reviewing::shown(client, pull.number).await?);
+    // What strangers wrote since a person asked for the work was read by nobody who may ask.
+    if !is_continuation {
+        let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
+        request.push_str(&discussion(job, &comments));
+    }
+    match (pull, job.kind) {
+        (Some(pull), _) if is_continuation => request.push_str(&checks::shown(client, &pull.head.sha).await?),
+        (Some(pull), JobKind::Review) => request.push_str(&reviewing::shown(client, pull.number).await?),
+        _ => {}
     }
     let checks = match &repo_config.test {
         Some(test) => test.clone(),

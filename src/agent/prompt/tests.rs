@@ -249,6 +249,7 @@ proptest! {
             checks: vec![text.clone()],
             files: vec![text.clone()],
             notes: vec![text.clone()],
+            threads: Vec::new(),
         };
         let place = Setting { environment: vec![text.clone()], ..setting() };
         for tools in [all_tools(), Vec::new(), vec![spec(&text)]] {
