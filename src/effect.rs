@@ -161,22 +161,6 @@ pub enum EffectBody {
         /// Comments on lines of its difference.
         comments: Vec<LineComment>,
     },
-    /// The check run of our own on the head that is worked on, under way.
-    BeginCheck {
-        /// The head.
-        sha: CommitSha,
-    },
-    /// The check run of our own says how the work ended, on the old head and on the new one.
-    SettleCheck,
-    /// A failed check of another App is asked to run again.
-    RerunCheck {
-        /// The check run.
-        id: u64,
-        /// Its name.
-        name: String,
-        /// When it ended, by which a later end is known.
-        ended: Option<DateTime<Utc>>,
-    },
     /// A reply in a review thread. Whether something is fixed is said by what landed.
     ReplyThread {
         /// The pull request.
@@ -207,6 +191,22 @@ pub enum EffectBody {
         number: IssueNumber,
         /// Who.
         logins: Vec<String>,
+    },
+    /// The check run of our own on the head that is worked on, under way.
+    BeginCheck {
+        /// The head.
+        sha: CommitSha,
+    },
+    /// The check run of our own says how the work ended, on the old head and on the new one.
+    SettleCheck,
+    /// A failed check of another App is asked to run again.
+    RerunCheck {
+        /// The check run.
+        id: u64,
+        /// Its name.
+        name: String,
+        /// When it ended, by which a later end is known.
+        ended: Option<DateTime<Utc>>,
     },
     /// The status comment shows what people are asked, rendered from the log when its turn comes.
     Ask,
@@ -276,12 +276,12 @@ impl EffectBody {
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
             EffectBody::SubmitReview { .. } => "submit_review",
-            EffectBody::BeginCheck { .. } => "begin_check",
-            EffectBody::SettleCheck => "settle_check",
-            EffectBody::RerunCheck { .. } => "rerun_check",
             EffectBody::ReplyThread { .. } => "reply_thread",
             EffectBody::ResolveThread { .. } => "resolve_thread",
             EffectBody::RequestReview { .. } => "request_review",
+            EffectBody::BeginCheck { .. } => "begin_check",
+            EffectBody::SettleCheck => "settle_check",
+            EffectBody::RerunCheck { .. } => "rerun_check",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::CreateIssue { .. } => "create_issue",

@@ -113,7 +113,8 @@ pub(super) fn main(facts: &Facts<'_>, fence: &str) -> Prompt {
     Prompt {
         system: render(system_of(brief.mode), context! { tools }),
         had_hidden_text: originals != [request.as_str(), &instructions]
-            || shown.iter().any(|text| text.chars().any(is_deceptive)),
+            || shown.iter().any(|text| text.chars().any(is_deceptive))
+            || brief.threads.iter().any(|thread| is_hiding(&thread.text)),
         brief: render_brief(facts, &instructions, fence),
     }
 }
@@ -132,6 +133,10 @@ fn system_of(mode: Mode) -> &'static str {
 /// in ordinary emoji.
 fn is_deceptive(c: char) -> bool {
     text::is_invisible(c) && !matches!(c, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+}
+
+fn is_hiding(text: &str) -> bool {
+    show_hidden_html(text) != text || text.chars().any(is_deceptive)
 }
 
 fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
@@ -258,10 +263,14 @@ pub(super) fn child(brief: &Brief, question: &str, fence: &str) -> (String, Stri
 
 /// The beginning of a child that reviews the change.
 pub(super) fn review(brief: &Brief, focus: &str, diff: &str, fence: &str) -> (String, String) {
+    let mut request = request_of(brief, fence);
+    if !brief.threads.is_empty() {
+        request = format!("{request}\n\n{}", framed(&threads_of(brief), fence));
+    }
     let values = context! {
         fence,
         repo => brief.repo.as_str(),
-        request => request_of(brief, fence),
+        request,
         focus => neutral(&text::cap(focus.trim(), MAX_INSTRUCTIONS_BYTES), fence),
         rules => neutral(&text::cap(brief.rules.trim(), MAX_RULES_BYTES), fence),
         diff => framed(&text::cap_middle(diff.trim_end(), MAX_DIFF_BYTES), fence),

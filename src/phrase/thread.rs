@@ -1,4 +1,4 @@
-//! Replies in review threads, and how many of each kind there are.
+//! Replies in review threads, and how many of each kind there are. Never the reason: that is the agent's.
 
 use serde::{Deserialize, Serialize};
 

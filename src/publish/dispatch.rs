@@ -293,14 +293,14 @@ impl Step<'_> {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
             | EffectBody::AddSubIssue { .. }
-            | EffectBody::RerunCheck { .. }
-            | EffectBody::SettleCheck
             | EffectBody::ResolveThread { .. }
             | EffectBody::RequestReview { .. }
+            | EffectBody::RerunCheck { .. }
+            | EffectBody::SettleCheck
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
-            EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::ReplyThread { number, .. } => self.own_reply(*number).await,
+            EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::StatusComment { number, .. }
             | EffectBody::Comment { number, .. }
             | EffectBody::TellCreated { number } => self.own_comment(*number).await,
@@ -417,9 +417,6 @@ impl Step<'_> {
                 body,
                 comments,
             } => self.submit_review(*number, commit, body, comments).await,
-            EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
-            EffectBody::SettleCheck => self.settle_check().await,
-            EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::ReplyThread {
                 number,
                 root,
@@ -429,6 +426,9 @@ impl Step<'_> {
             } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
             EffectBody::ResolveThread { number, root, seen } => self.resolve_thread(*number, *root, *seen).await,
             EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
+            EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
+            EffectBody::SettleCheck => self.settle_check().await,
+            EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await

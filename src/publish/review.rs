@@ -41,7 +41,7 @@ pub(super) async fn plan_review(
     let client = publisher.client(job);
     let now = client.pull(number).await?;
     if now.head.sha != *head {
-        let reason = words::head_moved(publisher.language, &head.short(), &now.head.sha.short());
+        let reason = words::head_moved(publisher.language, head.short(), now.head.sha.short());
         return Ok(plan::ending(job, Outcome::Refused { reason }));
     }
     let files = client.pull_files(number, MAX_FILES).await?;

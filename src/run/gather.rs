@@ -329,9 +329,8 @@ async fn brief(
     recorder: &Recorder,
 ) -> Result<Brief, JobError> {
     let files = reader.files(base).await?;
-    // What strangers wrote since a person asked for the work was read by nobody who may ask.
-    let is_continuation = matches!(job.request.trigger, Trigger::Checks { .. });
     let mut wanted = threads::Wanted::default();
+    let is_continuation = matches!(job.request.trigger, Trigger::Checks { .. });
     if let (Some(pull), JobKind::Fix | JobKind::Plan | JobKind::Ask, false) = (pull, job.kind, is_continuation) {
         let all = (files.len() < MAX_FILES).then_some(files.as_slice());
         wanted = threads::wanted(client, job, pull.number, all, repo_config.resolve_threads).await?;
@@ -347,6 +346,7 @@ async fn brief(
             wanted.review
         );
     }
+    // What strangers wrote since a person asked for the work was read by nobody who may ask.
     if !is_continuation {
         let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
         request.push_str(&discussion(job, &comments));
@@ -354,7 +354,7 @@ async fn brief(
     match (pull, job.kind) {
         (Some(pull), _) if is_continuation => request.push_str(&checks::shown(client, &pull.head.sha).await?),
         (Some(pull), JobKind::Review) => request.push_str(&reviewing::shown(client, pull.number).await?),
-        (Some(_) | None, _) => {}
+        _ => {}
     }
     let checks = match &repo_config.test {
         Some(test) => test.clone(),

@@ -283,25 +283,45 @@ async fn a_comment_asks_for_all_open_threads_and_not_for_the_others() {
                 words.contains("**Review threads:** 2 fixed, 1 not answered."),
                 "{words}"
             );
-            // Asked again, only the thread with a new word is there: the other waits for mona.
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_thread_that_was_answered_waits_for_its_reviewer() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let comments = [on("lines.sh", 1, "One."), on("lines.sh", 3, "Two.")];
+            let body = ("COMMENTED", "");
+            service.github.submit_review(REPO, pull, body, &comments, MONA).unwrap();
+            let root = service.github.review_comments(REPO, pull).unwrap()[0].id;
             service.next_second().await;
-            service.model.play([Reply::call(
-                "finish",
-                json!({
-                    "status": "nothing_to_do",
-                    "summary": "All is done.",
-                    "threads": [{"id": "t1", "verdict": "deferred", "reply": "Say which thing."}],
-                }),
-            )]);
-            service.github.reply(REPO, pull, ids[0], "And this?", MONA).unwrap();
-            service.next_second().await;
+            let later = |ids: &[&str]| {
+                let verdict = |id: &&str| json!({"id": id, "verdict": "deferred", "reply": "Not in this change."});
+                let threads: Vec<Value> = ids.iter().map(verdict).collect();
+                let said = json!({"status": "nothing_to_do", "summary": "Both can wait.", "threads": threads});
+                Reply::call("finish", said)
+            };
+            service.model.play([later(&["t1", "t2"])]);
             service.comment(pull, "/agent fix");
             service.done().await;
-            let prompt = asked_after(service, 3);
+            // Nobody says anything about the second.
+            service.next_second().await;
+            service.github.reply(REPO, pull, root, "Do it now.", MONA).unwrap();
+            service.next_second().await;
+            service.model.play([later(&["t1"])]);
+            service.comment(pull, "/agent fix");
+            service.done().await;
+            let prompt = asked_after(service, 1);
             assert!(
-                prompt.contains("=== t1: lines.sh:1") && !prompt.contains("=== t2"),
+                prompt.contains("=== t1: lines.sh:1 ===") && prompt.contains("Do it now."),
                 "{prompt}"
             );
+            assert!(!prompt.contains("=== t2"), "{prompt}");
+            let counts: Vec<usize> = answers(service, pull).iter().map(|(_, ours)| ours.len()).collect();
+            assert_eq!(counts, [2, 1]);
         })
         .await;
 }
@@ -485,6 +505,31 @@ async fn a_reply_of_unclear_outcome_is_found_and_not_repeated() {
             assert!(said.starts_with("**Fixed in "), "{said}");
             let words = service.our_only_words(pull);
             assert!(words.contains("**Review threads:** 1 fixed."), "{words}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn w19_what_was_carried_over_a_push_is_fixed_in_the_commit_that_landed() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let gate = CancellationToken::new();
+            let verdict = json!([{"id": "t1", "verdict": "fixed", "reply": "Done."}]);
+            service.model.play([note("a.txt").after(&gate), finish_with(verdict)]);
+            let part = PartOfReview::OnLine(on("lines.sh", 1, "/agent fix One."));
+            review(service, pull, "", &[part]);
+            service.model_is_asked(1).await;
+            let files = [("b.txt", "mine\n")];
+            service.github.push(REPO, "lines", &files, "Mine", ADA).await.unwrap();
+            gate.cancel();
+            service.done().await;
+            let head = service.github.branch(REPO, "lines").unwrap().unwrap();
+            assert_eq!(service.file("lines", "b.txt").await, "mine\n");
+            assert_eq!(service.file("lines", "a.txt").await, "x\n");
+            let said = only_answers(service, pull).remove(0);
+            assert!(said.starts_with(&format!("**Fixed in {}.**", &head[..10])), "{said}");
         })
         .await;
 }
