@@ -121,3 +121,20 @@ fn g22_commit_messages_sign_for_nobody_and_steer_nothing() {
         assert_eq!(plain_words(words), expected);
     }
 }
+
+#[test]
+fn o04_a_cut_leaves_nothing_open_and_no_half_of_a_span() {
+    let filler = "word\n".repeat(200);
+    let cut = |text: &str| cap_markdown(text, 700);
+    assert_eq!(cut("short"), "short");
+    let block = format!("````rust\n{filler}````\n");
+    assert!(cut(&block).ends_with("word\n````\n\n[…]\n"), "{}", cut(&block));
+    let hidden = format!("<details><summary>x</summary>\n\n{filler}</details>\n");
+    assert!(cut(&hidden).ends_with("[…]\n\n</details>\n"), "{}", cut(&hidden));
+    let line = format!("first\n{}", "`@octo` ".repeat(200));
+    assert_eq!(cut(&line), "first\n\n\n[…]\n");
+    let closed = format!("```\na\n```\n{filler}");
+    assert!(cut(&closed).ends_with("word\n\n\n[…]\n"));
+    let of_all = [block, hidden, closed].map(|text| cut(&text).chars().count() <= 700);
+    assert_eq!(of_all, [true; 3]);
+}
