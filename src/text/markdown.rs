@@ -35,11 +35,17 @@ pub fn visible(text: &str) -> String {
     plain_output(text).chars().filter(|c| !is_invisible(*c)).collect()
 }
 
+/// The text without the marks that stand for characters which show as nothing.
+pub fn without_marks(text: &str) -> String {
+    static MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new("⟦U\\+[0-9A-F]{4,6}⟧").expect("the pattern is valid"));
+    MARK.replace_all(text, "").into_owned()
+}
+
 /// Markdown that may be posted: headings are small, code is kept, and outside code there are no
 /// links, images, HTML, mentions, references to issues, or commands. `command_token` is the word
 /// our own commands begin with. Grows at most fivefold.
 pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
-    let text = visible(text);
+    let text = skipping_nothing(&visible(text));
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events = Parser::new_ext(&text, options).into_offset_iter();
     let mut out = String::with_capacity(text.len());
@@ -129,7 +135,7 @@ fn left_open(text: &str) -> (Option<String>, usize) {
 /// One line of code in a text, wherever it stands: also in the cell of a table, where a backtick
 /// does not protect a `|`.
 pub fn code_span(code: &str) -> String {
-    let code = reveal(&code.replace('\n', " "));
+    let code = reveal(&closing_nothing(code).replace('\n', " "));
     if code.contains('|') {
         return format!("<code>{}</code>", entities(&code));
     }
@@ -161,6 +167,15 @@ fn closing_nothing(code: &str) -> String {
             None => format!("{}{} no. {}", &found["word"], &found["place"], &found["number"]).replace("  ", " "),
         })
         .into_owned()
+}
+
+/// Text without words that make a push skip its checks: see [`closing_nothing`].
+fn skipping_nothing(text: &str) -> String {
+    static SKIPPING: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\[((?:skip|no)[ \t]+(?:ci|actions|checks)|(?:ci|actions|checks)[ \t]+skip)\]")
+            .expect("the pattern is valid")
+    });
+    SKIPPING.replace_all(text, "($1)").into_owned()
 }
 
 /// A code block at the beginning of a line, closed whatever it holds.
@@ -248,7 +263,11 @@ fn push_token(out: &mut String, found: &Captures<'_>) {
     } else if let Some(ticks) = group("ticks") {
         out.push_str(&"&#96;".repeat(ticks.len()));
     } else if let Some(entity) = group("entity") {
-        out.push_str(&format!("&amp;{}", &entity[1..]));
+        match entity.starts_with("&#") {
+            // Written out, what is behind the `&` would be the number of an issue.
+            true => push_code(out, &code_span(entity)),
+            false => out.push_str(&format!("&amp;{}", &entity[1..])),
+        }
     } else if group("tag").is_some() {
         out.push_str("&lt;");
     } else if let Some(target) = group("target") {

@@ -21,7 +21,7 @@ fn o02_nobody_is_called_and_nothing_is_closed() {
     // In code too: a squashed pull request takes its body into the commit message.
     check("`fixes #97` `closes o/r#1`", "`fixes no. 97` `closes o/r no. 1`");
     check("see GH-7 and C#7", "see `GH-7` and C#7");
-    check("&#64;octo &commat;octo", "&amp;#64;octo &amp;commat;octo");
+    check("&#64;octo &commat;octo", "`&#64;`octo &amp;commat;octo");
     check(r"\@octo", "`@octo`");
     // A backtick that is no code must not unmake ours.
     check("one ` @octo", "one &#96; `@octo`");
@@ -31,6 +31,12 @@ fn o02_nobody_is_called_and_nothing_is_closed() {
         "closes https://github.com/o/r/issues/9.",
         "closes `https://github.com/o/r/issues/9`.",
     );
+}
+
+#[test]
+fn o02_names_in_code_close_and_skip_nothing_either() {
+    assert_eq!(code_span("fixes #1.txt"), "`fixes no. 1.txt`");
+    check("`[skip ci]` and [No Actions]", "`(skip ci)` and (No Actions)");
 }
 
 #[test]

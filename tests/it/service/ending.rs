@@ -8,7 +8,7 @@ use forgehand::job::Job;
 use super::{REPO, Service, until};
 
 /// A final status comment says one of these in its headline.
-const FINAL_MARKS: [&str; 6] = ["### ✅", "### 💬", "### ☑️", "### 🚫", "### ❌", "### ⏹️"];
+const FINAL_MARKS: [&str; 7] = ["### ✅", "### 🔍", "### 💬", "### ☑️", "### 🚫", "### ❌", "### ⏹️"];
 
 impl Service {
     /// Ends the story: everything is over and said, nothing is left running or unread.

@@ -21,6 +21,8 @@ use watch::Own;
 
 /// All of them, over both databases and all verbs.
 const TRANSCRIPTS: usize = 200;
+/// Transcripts that go on at once.
+const FEW: usize = 6;
 /// The seed of the usual run; `FORGEHAND_TEST_SEED` names another.
 const SEED: u64 = 4_711;
 
@@ -549,19 +551,22 @@ async fn tell(verbs: &'static [Verb]) {
             }
             service.github.deliveries_settled().await;
             service.next_second().await;
-            for one in &mut transcripts {
-                let script = one.script();
-                service.model.play_for(&one.word(), script);
-                ask(service, one);
-                if one.verb == Verb::Steer {
-                    steer(service, one).await;
+            // A few at a time: a story waits only so long for all jobs to end.
+            for few in transcripts.chunks_mut(FEW) {
+                for one in few.iter_mut() {
+                    let script = one.script();
+                    service.model.play_for(&one.word(), script);
+                    ask(service, one);
+                    if one.verb == Verb::Steer {
+                        steer(service, one).await;
+                    }
                 }
+                service.done().await;
+                for one in few.iter().filter(|one| one.verb == Verb::Draft) {
+                    service.comment(one.number, "/agent create");
+                }
+                service.done().await;
             }
-            service.done().await;
-            for one in transcripts.iter().filter(|one| one.verb == Verb::Draft) {
-                service.comment(one.number, "/agent create");
-            }
-            service.done().await;
             check(service, &transcripts).await;
             check_worked(service, &transcripts).await;
         })
