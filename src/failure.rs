@@ -22,6 +22,9 @@ impl From<StoreError> for JobError {
 
 impl From<GitHubError> for JobError {
     fn from(error: GitHubError) -> Self {
+        if error.is_of_installation() {
+            return JobError::NoRight(format!("the App may not act in this repository any more ({error})"));
+        }
         match &error {
             GitHubError::RateLimited { until } => JobError::Snooze(*until, error.to_string()),
             GitHubError::Unreachable { .. } | GitHubError::Unclear { .. } | GitHubError::Conflict { .. } => {

@@ -147,9 +147,17 @@ impl Publisher {
         crate::text::cap_chars(&crate::text::plain_words(&self.without_secrets(text)), max_chars)
     }
 
-    /// What is invisible goes first: it could split a secret that shows whole.
+    /// What is invisible goes first: it could split a secret that shows whole. So could the marks
+    /// that stand for it; they go only where they do.
     fn without_secrets(&self, text: &str) -> String {
-        self.redactor.redact(&crate::text::visible(text))
+        let seen = crate::text::visible(text);
+        let bare = crate::text::without_marks(&seen);
+        let clean = self.redactor.redact(&bare);
+        if clean == bare {
+            self.redactor.redact(&seen)
+        } else {
+            clean
+        }
     }
 }
 

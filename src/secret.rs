@@ -112,9 +112,9 @@ const MAX_PASSING: usize = 512;
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// Secrets of the configuration, known for as long as the process lives.
-    lasting: Arc<RwLock<Vec<Vec<Secret>>>>,
+    lasting: Arc<RwLock<Vec<Known>>>,
     /// Tokens that end by themselves.
-    passing: Arc<RwLock<Vec<Vec<Secret>>>>,
+    passing: Arc<RwLock<Vec<Known>>>,
 }
 
 impl Redactor {
@@ -133,14 +133,16 @@ impl Redactor {
         remember(&self.passing, secret, MAX_PASSING);
     }
 
-    /// The text without secrets.
+    /// The text without secrets. Letters of a live secret count whatever their case.
     pub fn redact(&self, text: &str) -> String {
         let mut clean = SHAPES.replace_all(text, REDACTED).into_owned();
+        let mut small = clean.to_ascii_lowercase();
         for list in [&self.lasting, &self.passing] {
             let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            for secret in live.iter().flatten() {
-                if clean.contains(secret.expose()) {
-                    clean = clean.replace(secret.expose(), REDACTED);
+            for form in live.iter().flat_map(|known| &known.forms) {
+                if small.contains(form.expose()) {
+                    clean = without(&clean, &small, form.expose());
+                    small = clean.to_ascii_lowercase();
                 }
             }
         }
@@ -153,7 +155,7 @@ impl Redactor {
         let mut longest = 0;
         for list in [&self.lasting, &self.passing] {
             let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let several = live.iter().flatten().map(Secret::expose);
+            let several = live.iter().flat_map(|known| &known.spelt).map(Secret::expose);
             for secret in several.filter(|secret| secret.contains(|c: char| c.is_whitespace() || !c.is_ascii())) {
                 let starts = secret.char_indices().skip(1).map(|(at, _)| at);
                 let begun = starts.filter(|at| text.ends_with(&secret[..*at])).max();
@@ -165,35 +167,86 @@ impl Redactor {
 
     /// Whether the text holds a live secret in any of its forms.
     pub fn finds_live(&self, text: &str) -> bool {
+        let small = text.to_ascii_lowercase();
         [&self.lasting, &self.passing].into_iter().any(|list| {
             let live = list.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            live.iter().flatten().any(|secret| text.contains(secret.expose()))
+            let mut forms = live.iter().flat_map(|known| &known.forms);
+            forms.any(|form| small.contains(form.expose()))
         })
     }
 }
 
-fn remember(list: &RwLock<Vec<Vec<Secret>>>, secret: &Secret, at_most: usize) {
+/// A live secret and how it may be written.
+struct Known {
+    /// As it is, forwards and backwards.
+    spelt: [Secret; 2],
+    /// Every form in small letters.
+    forms: Vec<Secret>,
+}
+
+impl Known {
+    fn of(secret: &Secret) -> Self {
+        let plain = secret.expose();
+        let backwards: String = plain.chars().rev().collect();
+        let mut forms = vec![
+            plain.to_owned(),
+            backwards.clone(),
+            hex::encode(plain),
+            url::form_urlencoded::byte_serialize(plain.as_bytes()).collect(),
+            plain.bytes().map(|b| format!("%{b:02x}")).collect(),
+            plain.replace('/', "\\/"),
+            serde_json::Value::from(plain).to_string().trim_matches('"').to_owned(),
+        ];
+        forms.extend((0..3).flat_map(|before| in_base64(plain.as_bytes(), before)));
+        for form in &mut forms {
+            form.make_ascii_lowercase();
+        }
+        forms.sort();
+        forms.dedup();
+        // Longest first: a form must not leave the ends of another that holds it.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        Self {
+            spelt: [secret.clone(), Secret::new(backwards)],
+            forms: forms.into_iter().map(Secret::new).collect(),
+        }
+    }
+}
+
+/// Bytes in both alphabets of base64 as they stand behind so many other bytes: only the characters
+/// that are theirs alone.
+fn in_base64(bytes: &[u8], before: usize) -> [String; 2] {
+    let padded = [&[0; 2][..before], bytes].concat();
+    let own = (before * 8).div_ceil(6)..padded.len() * 8 / 6;
+    let standard = base64::engine::general_purpose::STANDARD_NO_PAD.encode(&padded);
+    let for_addresses = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&padded);
+    [standard[own.clone()].to_owned(), for_addresses[own].to_owned()]
+}
+
+/// The text without each place where a form stands; `small` is the same text in small letters.
+fn without(text: &str, small: &str, form: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut at = 0;
+    for (found, form) in small.match_indices(form) {
+        clean.push_str(&text[at..found]);
+        clean.push_str(REDACTED);
+        at = found + form.len();
+    }
+    clean.push_str(&text[at..]);
+    clean
+}
+
+fn remember(list: &RwLock<Vec<Known>>, secret: &Secret, at_most: usize) {
     if secret.len() < MIN_SECRET_BYTES {
         return;
     }
-    let plain = secret.expose();
-    let base64 = base64::engine::general_purpose::STANDARD.encode(plain);
-    let forms = [
-        plain.to_owned(),
-        base64.trim_end_matches('=').to_owned(),
-        hex::encode(plain),
-        url::form_urlencoded::byte_serialize(plain.as_bytes()).collect(),
-        plain.chars().rev().collect(),
-    ];
-    let forms: Vec<Secret> = forms.into_iter().map(Secret::new).collect();
     let mut live = list.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if live.iter().any(|known| known.first() == forms.first()) {
+    if live.iter().any(|known| known.spelt[0] == *secret) {
         return;
     }
     if live.len() >= at_most {
         live.remove(0);
     }
-    live.push(forms);
+    live.push(Known::of(secret));
 }
 
 impl fmt::Debug for Redactor {
@@ -223,6 +276,13 @@ mod tests {
             "7333637233742f76616c75652b31",
             "s3cr3t%2Fvalue%2B1",
             "1+eulav/t3rc3s",
+            "S3CR3T/Value+1",
+            "7333637233742F76616C75652B31",
+            "%73%33%63%72%33%74%2F%76%61%6C%75%65%2B%31",
+            r"s3cr3t\/value+1",
+            // "x:s3cr3t/value+1" and "xy:s3cr3t/value+1" in base64
+            "eDpzM2NyM3QvdmFsdWUrMQ",
+            "eHk6czNjcjN0L3ZhbHVlKzE",
         ] {
             let text = format!("before {form} after");
             assert!(redactor.finds_live(&text), "{form}");

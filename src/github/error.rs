@@ -79,6 +79,19 @@ pub enum GitHubError {
 }
 
 impl GitHubError {
+    /// Whether the App is not installed on the repository any more, or is suspended: no token is
+    /// minted, and no further call will change that.
+    pub fn is_of_installation(&self) -> bool {
+        match self {
+            GitHubError::NotFound { what } | GitHubError::Forbidden { what, .. } => what.ends_with("/access_tokens"),
+            // A permission that the App lacks is refused with the same status.
+            GitHubError::Rejected { what, detail } => {
+                what.ends_with("/access_tokens") && detail.to_lowercase().contains("repository")
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a review was refused because one of its comments stands on a line, range or file
     /// that is not in the diff. GitHub does not say which.
     pub fn is_bad_anchor(&self) -> bool {

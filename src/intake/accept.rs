@@ -261,13 +261,34 @@ impl Applying<'_> {
             None => self.as_instruction(job).await?,
         };
         let job = other.as_ref().unwrap_or(job);
-        match self.tx.insert_job(job, self.now()).await? {
+        let inserted = match self.tx.insert_job(job, self.now()).await? {
+            None if self.is_stopping(job).await? => {
+                let mut again = job.clone();
+                again.dedupe_key = job.dedupe_key.as_ref().map(|key| format!("{key}:again"));
+                self.tx.insert_job(&again, self.now()).await?
+            }
+            inserted => inserted,
+        };
+        match inserted {
             Some(id) => {
                 self.jobs.push(id.clone());
                 Ok(self.note(Verdict::Applied, format!("{} job {id}", job.kind)))
             }
             None => Ok(self.note(Verdict::Ignored, "the same request is already open".to_owned())),
         }
+    }
+
+    /// Whether the label was put on again while the job of its last coming is still being stopped:
+    /// that one will not do the work any more, so it waits for its turn behind it.
+    async fn is_stopping(&mut self, job: &NewJob) -> Result<bool, StoreError> {
+        if !matches!(job.request.trigger, Trigger::Label { .. }) {
+            return Ok(false);
+        }
+        let open = self.jobs_of(Some(job.repo_id), Some(&job.subject), &OPEN).await?;
+        Ok(open.iter().any(|other| {
+            let by_label = matches!(other.request.trigger, Trigger::Label { .. });
+            by_label && other.kind == job.kind && other.cancel_requested_at.is_some()
+        }))
     }
 
     /// Where a job waits for a person, the words of another `fix` are meant for it: they become its
@@ -315,6 +336,11 @@ impl Applying<'_> {
     async fn is_a_loop(&mut self, job: &NewJob) -> Result<bool, StoreError> {
         if !job.request.actor.is_bot {
             return Ok(false);
+        }
+        // Their deliveries come at the same time: the row of the repository lets them count one
+        // after another.
+        if let (Some(repo), Some(installation)) = (&self.delivery.repo, self.delivery.installation) {
+            self.hold(repo, installation).await?;
         }
         let since = self.now() - chrono::TimeDelta::hours(1);
         let jobs = self

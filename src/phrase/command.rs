@@ -42,6 +42,26 @@ pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> S
     )
 }
 
+/// What `stop` says of requests that waited for their turn; whether it stopped work, too.
+pub fn taken_back(language: Language, waiting: usize, is_more: bool) -> String {
+    let requests = if waiting == 1 {
+        "request that was"
+    } else {
+        "requests that were"
+    };
+    let (english, chinese) = match is_more {
+        true => (
+            " The work that goes on says in its own comment where it ends.",
+            "正在进行的工作会在其自己的评论中说明结束情况。",
+        ),
+        false => ("", ""),
+    };
+    language.pick(
+        format!("Took back {waiting} {requests} waiting here.{english}"),
+        format!("已撤回此处排队等待的 {waiting} 个请求。{chinese}"),
+    )
+}
+
 /// The table of commands.
 pub fn table(language: Language, command: &str, label: &str) -> String {
     let rows: [(&str, &str, &str); 15] = [

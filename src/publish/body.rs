@@ -104,7 +104,7 @@ pub(super) fn pull(
     }
     sections(publisher, &mut body, import, words, checks);
     body.push_str(footer);
-    text::cap_chars(&body, text::MAX_COMMENT_CHARS)
+    text::cap_markdown(&body, text::MAX_COMMENT_CHARS)
 }
 
 /// What the status comment says of new commits on an existing pull request.
@@ -117,7 +117,7 @@ pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_
         let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
     }
     sections(publisher, &mut body, import, words, checks);
-    text::cap_chars(&body, MAX_DETAILS_CHARS)
+    text::cap_markdown(&body, MAX_DETAILS_CHARS)
 }
 
 /// What the status comment says of a merge of the base. The program's own words come first; what
@@ -143,7 +143,7 @@ pub(super) fn merge(
     section(&mut body, "Verification", &verification(checks));
     let said = publisher.safe_within(words.risks, MAX_WORDS_CHARS);
     section(&mut body, "Risks", &risks(&said, &import.changes, words.noticed));
-    text::cap_chars(&body, MAX_DETAILS_CHARS)
+    text::cap_markdown(&body, MAX_DETAILS_CHARS)
 }
 
 fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &Words<'_>, checks: &Checks<'_>) {

@@ -6,7 +6,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::outcome::{pushed, pushed_branch, pushed_id};
-use super::{Publisher, plan, status};
+use super::{Publisher, plan, settle, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
@@ -215,6 +215,11 @@ impl Step<'_> {
         if matches!(self.effect.body, EffectBody::Ask) {
             // A job that is in hand does not wait any more.
             return Ok(Some("the work goes on".to_owned()));
+        }
+        if matches!(self.effect.body, EffectBody::RemoveLabel { .. })
+            && settle::is_label_needed(self.publisher, &self.leased.job).await?
+        {
+            return Ok(Some("the label was put on again".to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return self.thread_superfluous().await;

@@ -119,7 +119,7 @@ pub(super) async fn offer(publisher: &Publisher, job: &Job, offer: Offer<'_>) ->
     let (git, import, language) = (&publisher.git, offer.import, publisher.language);
     let by = publisher.signature(job);
     let commit = git.commit(import, &import.base, offer.message, &by).await?;
-    let lead = text::cap_chars(offer.lead, MAX_LEAD_CHARS);
+    let lead = text::cap_markdown(offer.lead, MAX_LEAD_CHARS);
     let mut details = match lead.is_empty() {
         true => format!("> [!NOTE]\n> {}\n", offer.to.why),
         false => format!("> [!NOTE]\n> {}\n\n{lead}", offer.to.why),

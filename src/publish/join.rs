@@ -55,6 +55,9 @@ pub fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> P
         merge,
         ..
     } = *wanted;
+    if let Some(kept) = plan::leak_in(publisher, job, wanted.import, wanted.diff) {
+        return kept;
+    }
     let push = EffectBody::Push {
         branch: branch.clone(),
         to: wanted.to.clone(),

@@ -148,6 +148,9 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
     let Some(import) = result.import else {
         return Ok(ending(job, without_change(&result)));
     };
+    if let Some(kept) = leak(publisher, job, import).await? {
+        return Ok(kept);
+    }
     match (result.stop, worth_a_pull(&result)) {
         (
             Stop::Finished(Finish::Done {
@@ -201,6 +204,27 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
             }
         }
     }
+}
+
+/// Most of a change that is looked through for secrets.
+const MAX_SEARCHED_BYTES: usize = 16 * 1024 * 1024;
+
+/// How a run ends whose change must not leave this machine: no agent ever has a secret of the
+/// service, so one that is in its work came from somewhere that nobody thought of.
+async fn leak(publisher: &Publisher, job: &Job, import: &Import) -> std::result::Result<Option<Planned>, JobError> {
+    let diff = publisher.git.diff(import, MAX_SEARCHED_BYTES).await?;
+    Ok(leak_in(publisher, job, import, &diff))
+}
+
+/// The same for a difference in hand.
+pub(super) fn leak_in(publisher: &Publisher, job: &Job, import: &Import, diff: &str) -> Option<Planned> {
+    let holds = |text: &str| publisher.redactor.finds_live(text) || publisher.redactor.finds_live(&text::visible(text));
+    if !holds(diff) && !import.changes.iter().any(|change| holds(&change.path)) {
+        return None;
+    }
+    tracing::warn!(target: "forgehand::security", job = %job.id, "a change holds a secret of this service; it is not published");
+    let reason = "the change holds a secret of this service, so none of it was published".to_owned();
+    Some(ending(job, Outcome::GaveUp { reason, branch: None }))
 }
 
 /// Rows of a job that ends without a change: the status comment settles and the label goes.

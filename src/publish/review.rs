@@ -132,20 +132,20 @@ impl<'a> Sorted<'a> {
                 let _ = writeln!(out, "- {name} {rated}/3: {}", safe(why).replace('\n', " "));
             }
         }
-        text::cap_chars(&out, text::MAX_COMMENT_CHARS)
+        text::cap_markdown(&out, text::MAX_COMMENT_CHARS)
     }
 }
 
 /// What stands on a line: how bad it is, what is wrong, and the line as it should be.
 fn comment(publisher: &Publisher, finding: &PullFinding) -> String {
-    let mut out = format!(
-        "**{}** · {}",
-        words::severity(publisher.language, finding.severity.word()),
-        publisher.safe_within(&finding.problem, MAX_COMMENT_CHARS)
-    );
-    let replacement = text::visible(&publisher.redactor.redact(&finding.replacement));
-    // GitHub offers a suggestion to whoever may push; one that holds a secret, what nobody sees, or
-    // more than the line, is none.
+    let problem = publisher.safe_within(&finding.problem, MAX_COMMENT_CHARS);
+    // A block of code begins a line, or a blank line in it ends what should be code.
+    let between = if problem.starts_with("```") { "\n\n" } else { " · " };
+    let severity = words::severity(publisher.language, finding.severity.word());
+    let mut out = format!("**{severity}**{between}{problem}");
+    let replacement = publisher.without_secrets(&finding.replacement);
+    // GitHub offers a suggestion to whoever may push; one that holds a secret, something that is
+    // not seen, or more than the line, is none.
     let is_one_line = !replacement.trim().is_empty() && !replacement.contains('\n');
     // Marks that stand for a secret or for what is invisible must not get into a file.
     let is_one_line = is_one_line && !replacement.contains(REDACTED) && !replacement.contains("⟦U+");
@@ -255,7 +255,7 @@ pub(super) fn with_comments_below(body: &str, comments: &[LineComment]) -> Strin
         let place = text::code_span(&format!("{}:{}", text::cap_chars(&comment.path, 200), comment.line));
         let _ = write!(out, "\n\n{place}: {}", comment.body);
     }
-    text::cap_chars(&out, text::MAX_COMMENT_CHARS)
+    text::cap_markdown(&out, text::MAX_COMMENT_CHARS)
 }
 
 #[cfg(test)]

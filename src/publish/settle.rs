@@ -99,6 +99,19 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
     let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
         return Ok(());
     };
+    if !is_label_needed(publisher, job).await? {
+        publisher
+            .client(job)
+            .under_present_name()
+            .await?
+            .remove_label(number, label)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Whether another job that is not over was started by a label on the same issue.
+pub(super) async fn is_label_needed(publisher: &Publisher, job: &Job) -> Result<bool, JobError> {
     let filter = JobFilter {
         states: JobState::ALL
             .iter()
@@ -112,18 +125,9 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
     let mut tx = publisher.store.begin().await?;
     let others = tx.jobs(&filter).await?;
     drop(tx);
-    let is_needed = others
+    Ok(others
         .iter()
-        .any(|other| matches!(other.request.trigger, Trigger::Label { .. }));
-    if !is_needed {
-        publisher
-            .client(job)
-            .under_present_name()
-            .await?
-            .remove_label(number, label)
-            .await?;
-    }
-    Ok(())
+        .any(|other| other.id != job.id && matches!(other.request.trigger, Trigger::Label { .. })))
 }
 
 fn ending_of(job: &Job) -> Outcome {

@@ -17,8 +17,8 @@ const MAX_URL_CHARS: usize = 200;
 /// What is posted for an image.
 const NO_IMAGE: &str = "[image left out]";
 
-/// Kinds of code block that GitHub draws instead of showing.
-const DRAWN: [&str; 5] = ["mermaid", "geojson", "topojson", "stl", "math"];
+/// Kinds of code block that GitHub draws, or offers to commit, instead of showing.
+const DRAWN: [&str; 6] = ["mermaid", "geojson", "topojson", "stl", "math", "suggestion"];
 
 /// Everything outside code that does something on a page. Prefixes of lines may be quotes and list
 /// markers. Backslashes before a token are dropped with it: they would unmake what replaces it.
@@ -35,11 +35,17 @@ pub fn visible(text: &str) -> String {
     plain_output(text).chars().filter(|c| !is_invisible(*c)).collect()
 }
 
+/// The text without the marks that stand for characters which show as nothing.
+pub fn without_marks(text: &str) -> String {
+    static MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new("⟦U\\+[0-9A-F]{4,6}⟧").expect("the pattern is valid"));
+    MARK.replace_all(text, "").into_owned()
+}
+
 /// Markdown that may be posted: headings are small, code is kept, and outside code there are no
 /// links, images, HTML, mentions, references to issues, or commands. `command_token` is the word
 /// our own commands begin with. Grows at most fivefold.
 pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
-    let text = visible(text);
+    let text = skipping_nothing(&visible(text));
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events = Parser::new_ext(&text, options).into_offset_iter();
     let mut out = String::with_capacity(text.len());
@@ -77,10 +83,59 @@ pub fn neutralise_markdown(text: &str, command_token: &str) -> String {
     out
 }
 
+/// What stands where the rest of a text was cut off.
+const CUT: &str = "\n\n[…]\n";
+
+/// The first lines of Markdown that was made safe, closed where the cut left something open. A cut
+/// in the middle of a line could unmake the code that holds a mention.
+pub fn cap_markdown(text: &str, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
+        return text.to_owned();
+    }
+    let room = max_chars.saturating_sub(MAX_CLOSING_CHARS);
+    let end = text.char_indices().nth(room).map_or(text.len(), |(at, _)| at);
+    let whole = text[..end].rfind('\n').map_or(0, |at| at + 1);
+    let mut out = text[..whole].to_owned();
+    let (fence, details) = left_open(&out);
+    if let Some(fence) = fence {
+        out.push_str(&fence);
+    }
+    out.push_str(CUT);
+    for _ in 0..details {
+        out.push_str("\n</details>\n");
+    }
+    out
+}
+
+/// Room for what closes a text that was cut.
+const MAX_CLOSING_CHARS: usize = 500;
+
+/// The fence and the number of `<details>` that are open at the end. What is open in a quote or a
+/// list ends with it.
+fn left_open(text: &str) -> (Option<String>, usize) {
+    let (mut fence, mut details): (Option<String>, usize) = (None, 0);
+    for line in text.lines() {
+        let ticks = line.len() - line.trim_start_matches('`').len();
+        let is_bare = ticks >= 3 && line[ticks..].trim().is_empty();
+        match &fence {
+            Some(open) if is_bare && ticks >= open.len() => fence = None,
+            Some(_) => {}
+            None if ticks >= 3 && !line[ticks..].contains('`') => fence = Some("`".repeat(ticks)),
+            None if line.starts_with("<details>") => details += 1,
+            None if line.starts_with("</details>") => details = details.saturating_sub(1),
+            None => {}
+        }
+    }
+    (
+        fence.filter(|fence| fence.len() < MAX_CLOSING_CHARS / 2),
+        details.min(5),
+    )
+}
+
 /// One line of code in a text, wherever it stands: also in the cell of a table, where a backtick
 /// does not protect a `|`.
 pub fn code_span(code: &str) -> String {
-    let code = reveal(&code.replace('\n', " "));
+    let code = reveal(&closing_nothing(code).replace('\n', " "));
     if code.contains('|') {
         return format!("<code>{}</code>", entities(&code));
     }
@@ -112,6 +167,15 @@ fn closing_nothing(code: &str) -> String {
             None => format!("{}{} no. {}", &found["word"], &found["place"], &found["number"]).replace("  ", " "),
         })
         .into_owned()
+}
+
+/// Text without words that make a push skip its checks: see [`closing_nothing`].
+fn skipping_nothing(text: &str) -> String {
+    static SKIPPING: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?i)\[((?:skip|no)[ \t]+(?:ci|actions|checks)|(?:ci|actions|checks)[ \t]+skip)\]")
+            .expect("the pattern is valid")
+    });
+    SKIPPING.replace_all(text, "($1)").into_owned()
 }
 
 /// A code block at the beginning of a line, closed whatever it holds.
@@ -199,7 +263,11 @@ fn push_token(out: &mut String, found: &Captures<'_>) {
     } else if let Some(ticks) = group("ticks") {
         out.push_str(&"&#96;".repeat(ticks.len()));
     } else if let Some(entity) = group("entity") {
-        out.push_str(&format!("&amp;{}", &entity[1..]));
+        match entity.starts_with("&#") {
+            // Written out, what is behind the `&` would be the number of an issue.
+            true => push_code(out, &code_span(entity)),
+            false => out.push_str(&format!("&amp;{}", &entity[1..])),
+        }
     } else if group("tag").is_some() {
         out.push_str("&lt;");
     } else if let Some(target) = group("target") {

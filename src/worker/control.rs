@@ -8,7 +8,7 @@ use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
 use crate::job::{Job, JobError, Outcome};
 use crate::money::Usd;
-use crate::phrase::money;
+use crate::phrase::{command as words, money};
 use crate::publish;
 use crate::question::Reply;
 use crate::store::{AnswerResult, JobFilter, NewCap};
@@ -33,11 +33,25 @@ impl Worker {
         let stopped = tx
             .cancel_subject(job.repo_id, &job.subject, &reason, self.ports.clock.now())
             .await?;
+        let mut waiting = 0;
+        for id in &stopped {
+            let had_begun = tx
+                .effects(id)
+                .await?
+                .iter()
+                .any(|effect| effect.body.kind() == "status_comment");
+            waiting += usize::from(!had_begun);
+        }
         tx.commit().await?;
         match stopped.len() {
             0 => {
                 self.answer(in_hand, "Nothing is running or queued here.".to_owned())
                     .await
+            }
+            // What never began has no status comment of its own.
+            _ if waiting > 0 => {
+                let words = words::taken_back(self.publisher.language, waiting, waiting < stopped.len());
+                self.answer(in_hand, words).await
             }
             // The status comment of the stopped job tells the rest.
             _ => self.end(in_hand, Outcome::Answered).await,

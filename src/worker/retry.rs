@@ -20,7 +20,7 @@ impl Worker {
             return self.answer(in_hand, words::nothing_to_retry(language).to_owned()).await;
         };
         // An earlier attempt of this command may have got as far as this.
-        if last.request.triggered_at == job.request.triggered_at && last.request.actor == job.request.actor {
+        if last.request.trigger == job.request.trigger && last.request.triggered_at == job.request.triggered_at {
             return self.end(in_hand, Outcome::Answered).await;
         }
         if !last.state.is_final() {

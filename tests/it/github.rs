@@ -13,7 +13,7 @@ use forgehand::secret::Redactor;
 
 mod checks;
 mod errors;
-mod facts;
+pub mod facts;
 mod gitting;
 mod issues;
 mod port;

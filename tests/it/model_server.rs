@@ -3,7 +3,7 @@
 //! the test by name on a request that nobody scripted. Never answers twice from one script line,
 //! but for a last `finish` that was sent back: the scripted model insists.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
@@ -271,13 +271,54 @@ impl Request {
     }
 }
 
+type ByLook = Box<dyn Fn(&Value) -> Reply + Send>;
+
 #[derive(Default)]
 struct Play {
     script: VecDeque<Reply>,
+    /// What answers a request that no script is for.
+    by_look: Option<ByLook>,
+    /// Scripts of their own for conversations that begin with a word; each insists on its last line.
+    by_word: BTreeMap<String, VecDeque<Reply>>,
+    /// Words whose script was asked for.
+    begun: BTreeSet<String>,
     /// The last line of the script once it was played, if it ends a run.
     finish: Option<Reply>,
     requests: Vec<Request>,
     problems: Vec<String>,
+}
+
+impl Play {
+    fn next(&mut self, sent_back: bool) -> Option<Reply> {
+        let reply = self
+            .script
+            .pop_front()
+            .or_else(|| self.finish.take().filter(|_| sent_back));
+        if self.script.is_empty() {
+            self.finish = reply.clone();
+        }
+        reply
+    }
+
+    fn look(&self) -> Option<Reply> {
+        let (look, request) = (self.by_look.as_ref()?, self.requests.last()?);
+        Some(look(&request.body))
+    }
+
+    /// The next line for the last request, if its conversation has a script of its own.
+    fn next_by_word(&mut self) -> Option<Reply> {
+        let first = self.requests.last()?.messages();
+        let first = first.iter().find(|message| message["role"] == "user")?;
+        let first = first["content"].as_str()?;
+        let own = self.by_word.iter_mut().find(|(word, _)| first.contains(*word));
+        let (word, script) = own?;
+        self.begun.insert(word.clone());
+        if script.len() > 1 {
+            script.pop_front()
+        } else {
+            script.front().cloned()
+        }
+    }
 }
 
 /// The server. It stops when it is dropped.
@@ -320,6 +361,23 @@ impl ModelServer {
     /// Adds lines to the script.
     pub fn play(&self, script: impl IntoIterator<Item = Reply>) {
         locked(&self.play).script.extend(script);
+    }
+
+    /// A script of its own for the conversation whose first words of a person hold this word, so that
+    /// many can go on at once. Its last line is repeated for as long as the model is asked.
+    pub fn play_for(&self, word: &str, script: impl IntoIterator<Item = Reply>) {
+        let script = script.into_iter().collect();
+        locked(&self.play).by_word.insert(word.to_owned(), script);
+    }
+
+    /// Answers every request for which no line is left by looking at it.
+    pub fn answer_with(&self, look: impl Fn(&Value) -> Reply + Send + 'static) {
+        locked(&self.play).by_look = Some(Box::new(look));
+    }
+
+    /// Whether a conversation with a script of its own has begun.
+    pub fn was_asked_for(&self, word: &str) -> bool {
+        locked(&self.play).begun.contains(word)
     }
 
     /// The requests so far.
@@ -376,13 +434,10 @@ async fn answer(
             .requests
             .last()
             .is_some_and(|request| request.last().starts_with("Not finished yet."));
-        let reply = play
-            .script
-            .pop_front()
-            .or_else(|| play.finish.take().filter(|_| sent_back));
-        if play.script.is_empty() {
-            play.finish = reply.clone();
-        }
+        let reply = match play.next_by_word() {
+            Some(reply) => Some(reply),
+            None => play.next(sent_back).or_else(|| play.look()),
+        };
         if reply.is_none() {
             wrong.push(format!("request {} is not in the script", play.requests.len()));
         }

@@ -24,7 +24,7 @@ fn fix(instructions: &str) -> Option<Command> {
 }
 
 #[test]
-fn commands_need_the_token_at_line_start() {
+fn c02_commands_need_the_token_at_line_start() {
     check("/agent stop", Some(Command::Stop));
     check("/AGENT Stop", Some(Command::Stop));
     check("  /agent stop.", Some(Command::Stop));
@@ -35,7 +35,7 @@ fn commands_need_the_token_at_line_start() {
     check("/agent stop\n---\nand a rule", Some(Command::Stop));
     check("> quoted\n\n/agent stop", Some(Command::Stop));
     check("<br>\n\n/agent stop", Some(Command::Stop));
-    // C02, T2, W2
+    // T2, W2
     check("please /agent stop", None);
     check("please do /agent fix", None);
     check("see https://forge.example/agent stop", None);

@@ -204,6 +204,25 @@ fn p04_p06_t1_t5_only_people_start_work() {
 }
 
 #[test]
+fn p05_numbers_are_compared_and_not_letters() {
+    for app in [880, 188, 8, 89, 8_888] {
+        let mut body = commented("/agent fix", json!({}));
+        body["comment"]["performed_via_github_app"] = json!({"id": app, "slug": "eighty-eight", "name": "88"});
+        ignored("issue_comment", &body, "written through an App that is not listed");
+    }
+    for login in ["mona ", "mona\n", " mona", "mo na", "mona@", "m\u{43e}na", ""] {
+        let mut body = commented("/agent fix", json!({}));
+        body["sender"]["login"] = json!(login);
+        ignored("issue_comment", &body, "the sender is not a person");
+    }
+    let mut body = commented("/agent fix", json!({}));
+    body["sender"]["id"] = json!(12_345);
+    assert_eq!(started("issue_comment", &body).request.actor.id, UserId(12_345));
+    body["sender"]["id"] = json!("1234");
+    assert!(parse("issue_comment", &body).is_err(), "a number in letters is no id");
+}
+
+#[test]
 fn commands_in_comments_become_jobs() {
     let job = started("issue_comment", &commented("/agent fix only the lexer", json!({})));
     assert_eq!((job.kind, job.priority), (JobKind::Fix, 0));

@@ -21,7 +21,7 @@ fn o02_nobody_is_called_and_nothing_is_closed() {
     // In code too: a squashed pull request takes its body into the commit message.
     check("`fixes #97` `closes o/r#1`", "`fixes no. 97` `closes o/r no. 1`");
     check("see GH-7 and C#7", "see `GH-7` and C#7");
-    check("&#64;octo &commat;octo", "&amp;#64;octo &amp;commat;octo");
+    check("&#64;octo &commat;octo", "`&#64;`octo &amp;commat;octo");
     check(r"\@octo", "`@octo`");
     // A backtick that is no code must not unmake ours.
     check("one ` @octo", "one &#96; `@octo`");
@@ -31,6 +31,12 @@ fn o02_nobody_is_called_and_nothing_is_closed() {
         "closes https://github.com/o/r/issues/9.",
         "closes `https://github.com/o/r/issues/9`.",
     );
+}
+
+#[test]
+fn o02_names_in_code_close_and_skip_nothing_either() {
+    assert_eq!(code_span("fixes #1.txt"), "`fixes no. 1.txt`");
+    check("`[skip ci]` and [No Actions]", "`(skip ci)` and (No Actions)");
 }
 
 #[test]
@@ -120,4 +126,21 @@ fn g22_commit_messages_sign_for_nobody_and_steer_nothing() {
     ] {
         assert_eq!(plain_words(words), expected);
     }
+}
+
+#[test]
+fn o04_a_cut_leaves_nothing_open_and_no_half_of_a_span() {
+    let filler = "word\n".repeat(200);
+    let cut = |text: &str| cap_markdown(text, 700);
+    assert_eq!(cut("short"), "short");
+    let block = format!("````rust\n{filler}````\n");
+    assert!(cut(&block).ends_with("word\n````\n\n[…]\n"), "{}", cut(&block));
+    let hidden = format!("<details><summary>x</summary>\n\n{filler}</details>\n");
+    assert!(cut(&hidden).ends_with("[…]\n\n</details>\n"), "{}", cut(&hidden));
+    let line = format!("first\n{}", "`@octo` ".repeat(200));
+    assert_eq!(cut(&line), "first\n\n\n[…]\n");
+    let closed = format!("```\na\n```\n{filler}");
+    assert!(cut(&closed).ends_with("word\n\n\n[…]\n"));
+    let of_all = [block, hidden, closed].map(|text| cut(&text).chars().count() <= 700);
+    assert_eq!(of_all, [true; 3]);
 }

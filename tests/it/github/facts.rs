@@ -1,6 +1,9 @@
 //! The double against GitHub's published description of its API: every operation that the port
 //! uses is driven once, and each request and answer must fit the facts.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use forgehand::demo::double::{InlineComment, Recorded};
 use forgehand::effect::ReactionTarget;
 use forgehand::github::{
@@ -181,6 +184,41 @@ fn problems(facts: &Value, schema: &Value, value: &Value) -> Vec<String> {
         .iter_errors(value)
         .map(|error| format!("{} at {}", error, error.instance_path()))
         .collect()
+}
+
+/// Every operation's schema of a request, compiled once: all stories of a run ask for them.
+static REQUESTS: LazyLock<(Value, BTreeMap<String, jsonschema::Validator>)> = LazyLock::new(|| {
+    let facts: Value = serde_json::from_str(FACTS).unwrap();
+    let operations = facts["operations"].as_object().unwrap();
+    let compiled = operations.iter().filter_map(|(id, operation)| {
+        let mut schema = operation.get("request")?.clone();
+        schema["$defs"] = facts["$defs"].clone();
+        Some((id.clone(), jsonschema::validator_for(&schema).unwrap()))
+    });
+    let compiled = compiled.collect();
+    (facts, compiled)
+});
+
+/// What is wrong with requests, against the published description. Git and GraphQL are described
+/// elsewhere.
+pub fn unfit(requests: &[Recorded]) -> Vec<String> {
+    let (facts, compiled) = &*REQUESTS;
+    let mut wrong = Vec::new();
+    for request in requests {
+        let what = format!("{} {}", request.method, request.path);
+        if request.path == "/graphql" || request.path.contains(".git/") {
+            continue;
+        }
+        let Some((id, _)) = operation(facts, request) else {
+            wrong.push(format!("{what} is in no operation"));
+            continue;
+        };
+        if let Some(schema) = compiled.get(id).filter(|_| !request.body.is_null()) {
+            let errors = schema.iter_errors(&request.body);
+            wrong.extend(errors.map(|error| format!("{what} sends {error} at {}", error.instance_path())));
+        }
+    }
+    wrong
 }
 
 #[tokio::test]

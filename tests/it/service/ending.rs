@@ -18,6 +18,10 @@ impl Service {
             self.stop().await;
         }
         self.github.assert_no_unknown_routes();
+        assert_eq!(
+            crate::github::facts::unfit(&self.github.requests()),
+            Vec::<String>::new()
+        );
         assert_eq!(self.github.unused_faults(), Vec::<String>::new(), "faults never struck");
         self.model.assert_all_read();
         for job in self.jobs().await {

@@ -140,7 +140,7 @@ async fn an_archived_repository_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_reader_of_the_repository_has_no_right() {
+async fn p04_a_label_by_somebody_who_may_only_triage_starts_nothing() {
     usual()
         .tell(async |service: &mut Service| {
             service.github.grant(REPO, "tri", "triage").unwrap();
