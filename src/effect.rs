@@ -149,6 +149,13 @@ pub enum EffectBody {
         /// Whether it is opened as a draft.
         draft: bool,
     },
+    /// The pull request that an earlier row opened is no draft any more.
+    MarkReady,
+    /// Somebody is asked to review the pull request that an earlier row opened.
+    RequestReview {
+        /// Who.
+        login: String,
+    },
     /// One review of a pull request.
     SubmitReview {
         /// The pull request.
@@ -227,6 +234,8 @@ impl EffectBody {
             EffectBody::Comment { .. } => "comment",
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
+            EffectBody::MarkReady => "mark_ready",
+            EffectBody::RequestReview { .. } => "request_review",
             EffectBody::SubmitReview { .. } => "submit_review",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",

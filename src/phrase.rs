@@ -10,7 +10,9 @@ pub mod command;
 pub mod draft;
 pub mod money;
 pub mod plan;
+pub mod pull;
 pub mod review;
+pub mod risk;
 pub mod status;
 pub mod steer;
 

@@ -29,10 +29,13 @@ mod join;
 mod marker;
 mod outcome;
 mod plan;
+mod remark;
 mod review;
 mod risk;
 mod settle;
 mod status;
+mod template;
+mod title;
 mod waiting;
 mod wind_up;
 

@@ -41,6 +41,7 @@ mod opening;
 mod record;
 mod restore;
 mod reviewing;
+mod template;
 mod verify;
 
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};

@@ -15,6 +15,7 @@ use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::queue::Pulse;
 
 mod create;
+mod opened;
 mod push;
 mod review;
 
@@ -44,8 +45,9 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::StatusComment { .. }
         | EffectBody::CreateAdvisory { .. }
         | EffectBody::AddSubIssue { .. }
+        | EffectBody::MarkReady
         | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. } => 4,
+        EffectBody::Reaction { .. } | EffectBody::RequestReview { .. } => 4,
     }
 }
 
@@ -178,6 +180,8 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReview { .. }
             | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
@@ -201,6 +205,13 @@ impl Step<'_> {
         if matches!(self.effect.body, EffectBody::Ask) {
             // A job that is in hand does not wait any more.
             return Ok(Some("the work goes on".to_owned()));
+        }
+        if matches!(
+            self.effect.body,
+            EffectBody::MarkReady | EffectBody::RequestReview { .. }
+        ) {
+            let opened = self.opened().await?;
+            return Ok(opened.is_none().then(|| "no pull request was opened".to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return Ok(None);
@@ -260,6 +271,8 @@ impl Step<'_> {
             | EffectBody::CreateAdvisory { .. }
             | EffectBody::AddSubIssue { .. }
             | EffectBody::TellCreated { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReview { .. }
             | EffectBody::StatusComment { .. } => {}
         }
         match authority::authorize(&self.leased.job, self.client).await? {
@@ -273,6 +286,8 @@ impl Step<'_> {
             EffectBody::Reaction { .. }
             | EffectBody::RemoveLabel { .. }
             | EffectBody::AddSubIssue { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReview { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
             EffectBody::StatusComment { number, .. }
@@ -391,6 +406,8 @@ impl Step<'_> {
                 body,
                 comments,
             } => self.submit_review(*number, commit, body, comments).await,
+            EffectBody::MarkReady => self.mark_ready().await,
+            EffectBody::RequestReview { login } => self.request_review(login).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await

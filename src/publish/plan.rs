@@ -5,14 +5,16 @@
 use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
-use super::{Publisher, body, key, review, status};
+use super::title::Convention;
+use super::{Publisher, body, key, remark, review, status};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
-use crate::phrase::plan as words;
+use crate::phrase::{plan as words, pull as phrase, risk};
+use crate::repo_config::PullRules;
 use crate::text;
 use crate::tool::Finish;
 
@@ -24,6 +26,8 @@ pub(super) mod seq {
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
     pub const REVIEW: i64 = 13;
+    pub const READY: i64 = 14;
+    pub const REVIEWER: i64 = 15;
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
     /// The issue of a draft; its parts stand one further on each.
@@ -71,8 +75,8 @@ pub enum Goal {
         base: BranchName,
         /// Issue number and title.
         issue: (crate::ids::IssueNumber, String),
-        /// As a draft.
-        draft: bool,
+        /// How it is opened.
+        rules: PullRules,
     },
     /// Commits on a pull request's branch.
     ExistingPull {
@@ -145,7 +149,8 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             Ok(()),
         ) => {
             let notice = edited_meanwhile(publisher, job).await?;
-            let noticed = risks_of(result.diff);
+            let mut noticed = risks_of(publisher.language, result.diff);
+            noticed.splice(0..0, too_large(publisher, &result.target, import));
             let words = body::Words {
                 noticed: &noticed,
                 title,
@@ -274,7 +279,13 @@ async fn plan_change(
     import: &Import,
     words: &body::Words<'_>,
 ) -> std::result::Result<Planned, JobError> {
-    let title = body::title(publisher, words.title);
+    let title = match &result.target {
+        Goal::NewPull { base, .. } => {
+            let convention = convention_of(publisher, job, base).await;
+            body::title_like(publisher, words.title, &convention, import)
+        }
+        _ => body::title(publisher, words.title),
+    };
     let message = body::message(publisher, &title, words.summary);
     let sha = publisher
         .git
@@ -286,22 +297,31 @@ async fn plan_change(
         Goal::NewPull {
             base,
             issue: (number, issue_title),
-            draft,
+            rules,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
             effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
             let log = Log::of(publisher, &job.id).await?;
             let used = publisher.used(job).await?;
-            let footer = body::footer(publisher, job, import, log.events(), used.as_ref());
-            let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
+            let frame = body::Frame {
+                issue: &phrase::issue(publisher.language, &number.to_string(), rules.closes),
+                template: rules.template.as_deref(),
+                footer: &body::footer(publisher, job, import, log.events(), used.as_ref()),
+            };
+            let is_large = too_large(publisher, &result.target, import).is_some();
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
                 base: base.clone(),
                 title,
-                body: text,
-                draft: *draft,
+                body: body::pull(publisher, import, words, &result.checks, &frame),
+                draft: rules.draft || is_large,
             };
             effects.push(row(job, seq::PULL, open));
+            if rules.auto_ready && rules.draft && !is_large && result.checks.all_passed() {
+                effects.push(row(job, seq::READY, EffectBody::MarkReady));
+            }
+            let login = job.request.actor.login.clone();
+            effects.push(row(job, seq::REVIEWER, EffectBody::RequestReview { login }));
             branch
         }
         Goal::ExistingPull { branch, head, fork } => {
@@ -328,6 +348,29 @@ async fn plan_change(
         effects,
         bundle: None,
     })
+}
+
+/// How many of the last titles show a convention.
+const TITLES_LOOKED_AT: usize = 30;
+
+/// How the repository writes its titles. A title is worth no failure: without an answer it stays as
+/// the agent wrote it.
+async fn convention_of(publisher: &Publisher, job: &Job, base: &BranchName) -> Convention {
+    let titles = publisher.client(job).merged_titles(base, TITLES_LOOKED_AT).await;
+    Convention::of(&titles.unwrap_or_else(|error| {
+        tracing::info!(%error, "the titles of merged pull requests are not known");
+        Vec::new()
+    }))
+}
+
+/// What is said of a new pull request that is larger than the repository wants.
+fn too_large(publisher: &Publisher, target: &Goal, import: &Import) -> Option<String> {
+    let Goal::NewPull { rules, .. } = target else {
+        return None;
+    };
+    let (lines, files) = remark::size_of(&import.changes);
+    let is_large = lines > rules.max_size.0 || files as u64 > rules.max_size.1;
+    is_large.then(|| risk::too_large(publisher.language, (lines, files), rules.max_size))
 }
 
 /// Unfinished work goes to a branch of its own, without a pull request.
@@ -381,12 +424,8 @@ async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Resu
         Err(error) => return Err(error.into()),
     };
     let is_same = job.pins.title.as_deref() == Some(&*now.title) && job.pins.body.as_deref() == Some(&*now.body);
-    Ok((!is_same).then(|| {
-        format!(
-            "The title or description of #{number} was edited while this was worked on. The change answers the text of {}.",
-            job.request.triggered_at.format("%Y-%m-%d %H:%M UTC")
-        )
-    }))
+    let asked_at = job.request.triggered_at.format("%Y-%m-%d %H:%M UTC").to_string();
+    Ok((!is_same).then(|| phrase::edited(publisher.language, &number.to_string(), &asked_at)))
 }
 
 /// The plain name, or one with the job's end where another job already has that branch.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guidance::text_of;
+use super::template::template_of;
 use super::{Ports, Work, guidance_of, reviewing};
 use crate::agent::Brief;
 use crate::event::RunEvent;
@@ -17,7 +18,7 @@ use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
 use crate::recorder::Recorder;
-use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
+use crate::repo_config::{MAX_REPO_CONFIG_BYTES, PullRules, REPO_CONFIG_PATH, RepoConfig};
 use crate::text;
 use crate::tool::Mode;
 use crate::workspace::{Commands, detect_commands};
@@ -33,8 +34,8 @@ pub enum Target {
         issue: IssueNumber,
         /// The issue's title.
         title: String,
-        /// Whether it is opened as a draft.
-        draft: bool,
+        /// How it is opened.
+        rules: PullRules,
     },
     /// More commits on the branch of an existing pull request.
     ExistingPull {
@@ -128,7 +129,7 @@ pub async fn gather(
     };
     let default = reader.resolve(&repository.default_branch).await?;
     let repo_config = repo_config(&reader, &default, recorder).await?;
-    let (base, target) = target(&reader, &repository, &repo_config, &issue, pull.as_ref()).await?;
+    let (base, target) = target(&reader, &repository, &default, &repo_config, &issue, pull.as_ref()).await?;
     let mut brief = brief(
         job,
         &issue,
@@ -252,9 +253,24 @@ fn fork_of(pull: &Pull, repository: &Repository) -> Option<Fork> {
     })
 }
 
+/// The repository's pull request template, as its default branch has it. Without it the body has
+/// our own sections.
+async fn template(reader: &Reader<'_>, default: &CommitSha) -> Result<Option<String>, JobError> {
+    let files = reader.files(default).await?;
+    let Some(path) = template_of(&files) else {
+        return Ok(None);
+    };
+    let bytes = reader
+        .ports
+        .git
+        .read_file(reader.mirror, reader.remote, default, path, MAX_RULES_BYTES);
+    Ok(text_of(bytes.await)?.ok().flatten())
+}
+
 async fn target(
     reader: &Reader<'_>,
     repository: &Repository,
+    default: &CommitSha,
     repo_config: &RepoConfig,
     issue: &Issue,
     pull: Option<&Pull>,
@@ -275,11 +291,13 @@ async fn target(
     }
     let base = branch(repo_config.base.as_deref().unwrap_or(&repository.default_branch))?;
     let sha = reader.resolve(base.as_str()).await?;
+    let template = template(reader, default).await?;
+    let closes = base.as_str() == repository.default_branch;
     let target = Target::NewPull {
         base,
         issue: issue.number,
         title: issue.title.clone(),
-        draft: repo_config.draft.unwrap_or(true),
+        rules: repo_config.pull_rules(closes, template),
     };
     Ok((sha, target))
 }

@@ -208,11 +208,11 @@ impl Worker {
                 base,
                 issue,
                 title,
-                draft,
+                rules,
             } => publish::Goal::NewPull {
                 base,
                 issue: (issue, title),
-                draft,
+                rules,
             },
             Target::ExistingPull {
                 branch,
