@@ -10,9 +10,12 @@ pub mod command;
 pub mod draft;
 pub mod money;
 pub mod plan;
+pub mod policy;
 pub mod pull;
+pub mod reason;
 pub mod review;
 pub mod risk;
+pub mod run;
 pub mod status;
 pub mod steer;
 

@@ -16,13 +16,13 @@ pub const MAX_REPO_CONFIG_BYTES: u64 = 64 * 1024;
 pub struct RepoConfig {
     /// Branch that pull requests go to; the default branch otherwise.
     pub base: Option<String>,
-    /// Label that starts work here instead of the server's.
+    /// Label that starts work here besides the server's, once a job has read this file.
     pub label: Option<String>,
     /// Commands that prepare the sandbox.
     pub setup: Option<Vec<String>>,
     /// Commands that verify a change.
     pub test: Option<Vec<String>>,
-    /// Commands that format changed files.
+    /// Commands that format changed files before the checks; `{files}` stands for their paths.
     pub format: Vec<String>,
     /// Image for container sandboxes.
     pub image: Option<String>,
@@ -81,11 +81,7 @@ impl RepoConfig {
 
     /// Keys that are set and that this version does not act on, so that the person is told.
     pub fn not_built(&self) -> Vec<&'static str> {
-        let set = [
-            ("label", self.label.is_some()),
-            ("image", self.image.is_some()),
-            ("egress", !self.egress.is_empty()),
-        ];
+        let set = [("image", self.image.is_some()), ("egress", !self.egress.is_empty())];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
@@ -110,6 +106,10 @@ impl RepoConfig {
             return Err(format!(
                 "`{REPO_CONFIG_PATH}`: max_cost_usd is a sum of money, 0 or more"
             ));
+        }
+        let is_label = |label: &String| !label.trim().is_empty() && label.len() <= 200 && !label.contains('\0');
+        if !config.label.iter().all(is_label) {
+            return Err(format!("`{REPO_CONFIG_PATH}`: label is a name of at most 200 bytes"));
         }
         for (key, commands) in [
             ("setup", config.setup.as_deref()),

@@ -12,6 +12,7 @@ use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::phrase::reason;
 use crate::queue::Pulse;
 
 mod create;
@@ -197,7 +198,10 @@ impl Step<'_> {
         let mut tx = self.publisher.store.begin().await?;
         let job = tx.job(&self.leased.job.id).await?;
         let asked = job.filter(|job| job.cancel_requested_at.is_some());
-        Ok(asked.map(|job| job.reason.unwrap_or_else(|| "it was stopped".to_owned())))
+        Ok(asked.map(|job| {
+            job.reason
+                .unwrap_or_else(|| reason::stopped(self.publisher.language).to_owned())
+        }))
     }
 
     /// An effect whose foundation failed is skipped: no pull request without a branch.
@@ -275,7 +279,7 @@ impl Step<'_> {
             | EffectBody::RequestReview { .. }
             | EffectBody::StatusComment { .. } => {}
         }
-        match authority::authorize(&self.leased.job, self.client).await? {
+        match authority::authorize(self.publisher.language, &self.leased.job, self.client).await? {
             Authority::Allowed(_) => Ok(()),
             Authority::Denied(why) => Err(JobError::NoRight(why)),
         }

@@ -13,7 +13,7 @@ use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
-use crate::phrase::{plan as words, pull as phrase, risk};
+use crate::phrase::{Language, plan as words, pull as phrase, reason, risk};
 use crate::repo_config::PullRules;
 use crate::text;
 use crate::tool::Finish;
@@ -136,9 +136,9 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
         _ => {}
     }
     let Some(import) = result.import else {
-        return Ok(ending(job, without_change(&result)));
+        return Ok(ending(job, without_change(publisher.language, &result)));
     };
-    match (result.stop, worth_a_pull(&result)) {
+    match (result.stop, worth_a_pull(publisher.language, &result)) {
         (
             Stop::Finished(Finish::Done {
                 title,
@@ -170,14 +170,18 @@ pub async fn plan(publisher: &Publisher, job: &Job, result: Result<'_>) -> std::
             let reason = if result.last_words.is_empty() {
                 why
             } else {
-                format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
+                reason::last_words(publisher.language, &why, &text::cap(result.last_words, 2_000))
             };
             match &result.target {
                 Goal::Patch(to)
                 | Goal::ExistingPull {
                     fork: Some((_, to)), ..
                 } => {
-                    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+                    let message = body::message(
+                        publisher,
+                        &reason::unfinished_work(publisher.language, &job.subject.to_string()),
+                        &reason,
+                    );
                     let offer = Offer {
                         import,
                         message: &message,
@@ -217,28 +221,25 @@ fn answered(job: &Job, details: String) -> Planned {
     ending_with(job, Outcome::Answered, details)
 }
 
-fn without_change(result: &Result<'_>) -> Outcome {
+fn without_change(language: Language, result: &Result<'_>) -> Outcome {
     match result.stop {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
         Stop::Finished(Finish::NothingToDo { reason }) => Outcome::NothingToDo { reason: reason.clone() },
         _ if !result.violations.is_empty() => {
-            let reason = format!(
-                "the change breaks rules that only a person may break: {}",
-                result.violations.join("; ")
-            );
+            let reason = reason::against_rules(language, &result.violations.join("; "));
             Outcome::GaveUp { reason, branch: None }
         }
         // They are handled before, on whatever they are about.
         Stop::Finished(Finish::Answered { .. } | Finish::Planned(_) | Finish::Reviewed(_)) => Outcome::Answered,
         Stop::Finished(Finish::Done { summary, .. }) => Outcome::NothingToDo {
-            reason: format!("no file differs from the base. The agent's summary: {summary}"),
+            reason: reason::no_difference(language, summary),
         },
         Stop::Cancelled => Outcome::Stopped {
-            reason: format!("{}, before anything had changed", result.why_stopped),
+            reason: reason::before_any_change(language, result.why_stopped),
             branch: None,
         },
         Stop::Budget(limit) => Outcome::GaveUp {
-            reason: format!("{limit}, and nothing had changed by then"),
+            reason: reason::nothing_changed_by_then(language, limit),
             branch: None,
         },
         Stop::Stuck(why) => Outcome::GaveUp {
@@ -246,28 +247,23 @@ fn without_change(result: &Result<'_>) -> Outcome {
             branch: None,
         },
         Stop::NeedsInput(_) => Outcome::GaveUp {
-            reason: NEEDS_INPUT.to_owned(),
+            reason: reason::needs_input(language).to_owned(),
             branch: None,
         },
     }
 }
 
-/// Where nobody can be asked, a run that needs an answer ends with its work kept.
-const NEEDS_INPUT: &str = "it needs the answer of a person before it can go on";
-
 /// A finished change that breaks a check which passed before is kept, but not offered.
-fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
+fn worth_a_pull(language: Language, result: &Result<'_>) -> std::result::Result<(), String> {
     match result.stop {
         Stop::Finished(_) => match result.checks.regressions().as_slice() {
             [] => Ok(()),
-            broken => Err(format!(
-                "checks that passed before fail with the change: {}",
-                broken.join(", ")
-            )),
+            broken => Err(reason::broken_checks(language, &broken.join(", "))),
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
-        Stop::NeedsInput(_) => Err(NEEDS_INPUT.to_owned()),
+        // Where nobody can be asked, a run that needs an answer ends with its work kept.
+        Stop::NeedsInput(_) => Err(reason::needs_input(language).to_owned()),
         Stop::Cancelled => Err(result.why_stopped.to_owned()),
     }
 }
@@ -386,7 +382,11 @@ pub(super) async fn keep_work(
         (subject, _) => BranchName::for_task(&subject.to_string()),
     };
     let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
-    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+    let message = body::message(
+        publisher,
+        &reason::unfinished_work(publisher.language, &job.subject.to_string()),
+        &reason,
+    );
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))

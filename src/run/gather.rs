@@ -17,6 +17,7 @@ use crate::git::{GitError, Remote};
 use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
+use crate::phrase::{Language, reason, run as words};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, PullRules, REPO_CONFIG_PATH, RepoConfig};
 use crate::text;
@@ -106,14 +107,14 @@ pub async fn gather(
         .ok_or_else(|| JobError::Fail("the job has no issue or pull request".to_owned()))?;
     let repository = client.repository().await?;
     let issue = client.issue(number).await?;
-    still_wanted(job, &issue)?;
+    still_wanted(ports.language, job, &issue)?;
     let remote = Remote {
         url: client.git_url(),
         token: Some(client.git_token().await?),
     };
     let (pull, extra_refs) = match job.subject {
         Subject::Pull(_) => {
-            let pull = workable(client.pull(number).await?, job)?;
+            let pull = workable(ports.language, client.pull(number).await?, job)?;
             (Some(pull), vec![format!("refs/pull/{number}/head")])
         }
         _ => (None, Vec::new()),
@@ -167,11 +168,11 @@ pub async fn gather(
 
 /// The trigger still stands: open, labelled, and with the text that the person saw who asked. A
 /// person who starts a job again at the command line does so after its end took the label off.
-fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
+fn still_wanted(language: Language, job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     // What is closed can still be asked about.
     if issue.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
-        return stopped(format!("#{} was closed", issue.number));
+        return stopped(reason::closed(language, &issue.number.to_string()));
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
     let first_round = job.round == 0;
@@ -179,16 +180,16 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
         && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
-        return stopped(format!("the label `{label}` was removed"));
+        return stopped(reason::unlabelled(language, label));
     }
     let pinned = (job.pins.title.as_deref(), job.pins.body.as_deref());
     let (Some(title), Some(body)) = pinned else {
         return Err(JobError::End(Outcome::Refused {
-            reason: "it is not known what the text was when this was asked for; ask again".to_owned(),
+            reason: reason::unknown_text(language).to_owned(),
         }));
     };
     if title != issue.title || body != issue.body {
-        let reason = "the title or description was edited after this was asked for (content_changed); read it again, then ask again";
+        let reason = reason::edited(language);
         return Err(JobError::End(Outcome::Refused {
             reason: reason.to_owned(),
         }));
@@ -221,24 +222,15 @@ fn mode_of(kind: JobKind) -> Mode {
     }
 }
 
-fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
+fn workable(language: Language, pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
     if pull.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
-        let word = if pull.merged { "merged" } else { "closed" };
-        return refuse(format!(
-            "pull request #{} is {word}; commits on its branch would go nowhere",
-            pull.number
-        ));
+        return refuse(reason::pull_over(language, &pull.number.to_string(), pull.merged));
     }
     if let Some(pinned) = &job.pins.head_sha
         && *pinned != pull.head.sha
     {
-        let reason = format!(
-            "the branch moved from {} to {} after this was asked for (head_moved); ask again",
-            pinned.short(),
-            pull.head.sha.short()
-        );
-        return refuse(reason);
+        return refuse(reason::head_moved(language, pinned.short(), pull.head.sha.short()));
     }
     Ok(pull)
 }
@@ -310,10 +302,8 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
         Ok(config) => {
             let unused = config.not_built();
             if !unused.is_empty() {
-                let text = format!(
-                    "`{REPO_CONFIG_PATH}`: {} has no effect in this version.",
-                    unused.join(", ")
-                );
+                let language = reader.ports.language;
+                let text = words::no_effect(language, REPO_CONFIG_PATH, &unused.join(", "));
                 recorder.record(RunEvent::Noted { text }).await?;
             }
             Ok(config)
@@ -321,7 +311,7 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
         Err(problem) => {
             recorder
                 .record(RunEvent::Noted {
-                    text: format!("{problem}. Nothing of that file is used."),
+                    text: words::nothing_used(reader.ports.language, &problem),
                 })
                 .await?;
             Ok(RepoConfig::default())
@@ -491,7 +481,7 @@ impl Reader<'_> {
             .await
         {
             Err(GitError::NotFound(_)) => {
-                let reason = format!("the branch `{branch}` does not exist or has no commit yet");
+                let reason = reason::no_branch(self.ports.language, branch);
                 Err(JobError::End(Outcome::Refused { reason }))
             }
             other => Ok(other?),

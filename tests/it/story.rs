@@ -12,6 +12,7 @@ mod label;
 mod memory;
 mod money;
 mod outcome;
+mod pulls;
 mod rebase;
 mod repository;
 mod restart;
