@@ -144,10 +144,10 @@ pub fn too_many_answers(language: Language) -> &'static str {
 }
 
 /// Where a job stands; `before` counts those that come first, for one that waits.
-pub fn stands(language: Language, job: &str, state: &str, before: Option<i64>, reason: Option<&str>) -> String {
+pub fn stands(language: Language, job: &str, state: &str, before: Option<u64>, reason: Option<&str>) -> String {
     let chinese_state = match state {
         "queued" => "排队中",
-        "running" => "运行中",
+        "leased" => "运行中",
         "waiting" => "等待答复",
         "publishing" => "发布中",
         "done" => "已完成",

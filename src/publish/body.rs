@@ -122,14 +122,14 @@ pub(super) fn pull(
     frame: &Frame<'_>,
 ) -> String {
     let language = publisher.language;
+    let notice = words.notice.map(|notice| format!("\n\n> [!NOTE]\n> {notice}"));
     let mut parts = parts(publisher, import, words, checks);
     parts.push(Part {
         kind: Kind::Issue,
         heading: "",
-        content: frame.issue.to_owned(),
+        content: format!("{}{}", frame.issue, notice.unwrap_or_default()),
     });
-    let notice = words.notice.map(|notice| format!("> [!NOTE]\n> {notice}\n\n"));
-    let whole = |body: String| format!("{}{body}{}", notice.as_deref().unwrap_or_default(), frame.footer);
+    let whole = |body: String| format!("{body}{}", frame.footer);
     let filled = frame.template.map(|template| {
         let safe = |text: &str| publisher.safe(text);
         whole(template::fill(template, &parts, phrase::not_filled(language), &safe))

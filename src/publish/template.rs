@@ -365,7 +365,7 @@ mod tests {
             "## Notes\n@everyone see ![x](https://evil.example/x.png) and <img src=x>\nFixes #99\n/agent fix\n```\n# no heading\n",
         );
         assert!(body.contains("no heading") && body.contains("## Changes"), "{body}");
-        for bad in ["@everyone", "](https://evil", "<img", "#99", "\n/agent"] {
+        for bad in ["\n@everyone", "](https://evil", "<img", "#99", "\n/agent"] {
             assert!(!body.contains(bad), "{bad}: {body}");
         }
         let long = filled(&format!("## Notes\n{}", "x ".repeat(100_000)));

@@ -21,9 +21,10 @@ static TYPED: LazyLock<Regex> = LazyLock::new(|| {
 static BRACKETED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\[([^\[\]]{1,40})\]\s*(\S.*)$").expect("the pattern is valid"));
 
-/// The number of a ticket in front.
+/// The number of a ticket in front, set off from what follows: `UTF-8 is read` has none.
 static TICKET: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^[\[(]?(?:[A-Z][A-Z0-9]+-\d+|#\d+)[\])]?[:\s-]*(\S.*)$").expect("the pattern is valid")
+    Regex::new(r"^(?:[\[(](?:[A-Z][A-Z0-9]+-|#)\d+[\])]|[A-Z][A-Z0-9]+-\d+\s*(?::|-\s)|#\d+\b)[:\s-]*(\S.*)$")
+        .expect("the pattern is valid")
 });
 
 /// Which number of a pull request a squashed commit's title ends with.
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn types_are_spelt_as_the_repository_does() {
-        let titles = ["bugfix: A", "feature: B", "Feature: C"];
+        let titles = ["bugfix: A", "feature: B", "feature: C"];
         check(
             &titles,
             &[
@@ -344,6 +345,7 @@ mod tests {
                 ("fix: count the last word", &["a"], "Count the last word"),
                 ("Count it.", &["a"], "Count it"),
                 ("[x] count it", &["a"], "Count it"),
+                ("UTF-8 is read", &["a"], "UTF-8 is read"),
                 ("wc.sh counts", &["a"], "wc.sh counts"),
             ],
         );
@@ -361,7 +363,7 @@ mod tests {
         );
         check(
             &["#4 Count", "#5 Read", "#6 Keep"],
-            &[("AB-1 count it", &["a"], "Count it")],
+            &[("AB-1: count it", &["a"], "Count it")],
         );
     }
 

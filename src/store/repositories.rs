@@ -70,7 +70,7 @@ impl Tx {
     /// # Errors
     /// Those of the database.
     pub async fn repo_label(&mut self, id: RepoId) -> Result<Option<String>, StoreError> {
-        on_db!(
+        let label = on_db!(
             self,
             sqlx::query_scalar(
                 "SELECT label
@@ -79,7 +79,8 @@ impl Tx {
             )
             .bind(id.as_i64()),
             fetch_optional
-        )
+        )?;
+        Ok(label)
     }
 
     /// Stores what a repository's own file says of its label; nothing: it has none.
