@@ -260,6 +260,7 @@ async fn refusals_and_ends_are_chinese_too() {
             service.done().await;
             let words = service.our_only_words(issue);
             insta::assert_snapshot!("rules_in_chinese", lasting(&words));
+            service.github.person("eve");
             let asked = service.issue();
             service.comment(asked, "/agent status");
             service.done().await;
