@@ -167,6 +167,22 @@ pub enum EffectBody {
         /// Comments on lines of its difference.
         comments: Vec<LineComment>,
     },
+    /// The check run of our own on the head that is worked on, under way.
+    BeginCheck {
+        /// The head.
+        sha: CommitSha,
+    },
+    /// The check run of our own says how the work ended, on the old head and on the new one.
+    SettleCheck,
+    /// A failed check of another App is asked to run again.
+    RerunCheck {
+        /// The check run.
+        id: u64,
+        /// Its name.
+        name: String,
+        /// When it ended, by which a later end is known.
+        ended: Option<DateTime<Utc>>,
+    },
     /// The status comment shows what people are asked, rendered from the log when its turn comes.
     Ask,
     /// The status comment's last text, rendered from the log when its turn comes.
@@ -237,6 +253,9 @@ impl EffectBody {
             EffectBody::MarkReady => "mark_ready",
             EffectBody::RequestReview { .. } => "request_review",
             EffectBody::SubmitReview { .. } => "submit_review",
+            EffectBody::BeginCheck { .. } => "begin_check",
+            EffectBody::SettleCheck => "settle_check",
+            EffectBody::RerunCheck { .. } => "rerun_check",
             EffectBody::Ask => "ask",
             EffectBody::FinalStatus { .. } => "final_status",
             EffectBody::CreateIssue { .. } => "create_issue",
@@ -263,6 +282,9 @@ impl EffectBody {
             self,
             EffectBody::StatusComment { .. }
                 | EffectBody::Comment { .. }
+                | EffectBody::BeginCheck { .. }
+                | EffectBody::SettleCheck
+                | EffectBody::RerunCheck { .. }
                 | EffectBody::CreateIssue { .. }
                 | EffectBody::CreateAdvisory { .. }
                 | EffectBody::TellCreated { .. }

@@ -36,7 +36,7 @@ use client::{Api, Call, Need, WriteTurns};
 
 pub use advisories::{Advisory, Severity};
 pub use check_writes::{Annotation, AnnotationLevel, CheckReport, Conclusion, NewCheckRun, Progress};
-pub use checks::{CheckOutput, CheckRun, CheckSuite, CombinedStatus, CommitStatus, SuiteRef};
+pub use checks::{Annotated, CheckOutput, CheckRun, CheckSuite, CombinedStatus, CommitStatus, SuiteRef};
 pub(crate) use client::http_client;
 pub use deliveries::LoggedDelivery;
 pub use error::GitHubError;

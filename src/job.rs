@@ -161,6 +161,11 @@ pub enum Trigger {
         /// GitHub's id of the review.
         id: u64,
     },
+    /// Checks failed on a commit that we left on a pull request of ours.
+    Checks {
+        /// The commit.
+        sha: CommitSha,
+    },
     /// A person at the command line of this machine.
     CommandLine,
 }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub mod branch;
+pub mod check;
 pub mod command;
 pub mod draft;
 pub mod money;

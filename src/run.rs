@@ -32,6 +32,7 @@ use crate::text;
 use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
 use crate::workspace::RunFolder;
 
+mod checks;
 mod environment;
 mod format;
 mod gather;
@@ -45,6 +46,7 @@ mod reviewing;
 mod template;
 mod verify;
 
+pub use checks::{Sorted, sort};
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use join::{

@@ -34,6 +34,7 @@ macro_rules! on_db {
 mod cancel;
 mod caps;
 mod checkpoints;
+mod checks;
 mod claims;
 mod connect;
 mod conversation;
@@ -50,6 +51,7 @@ mod ledger;
 mod memory;
 mod questions;
 mod recovery;
+mod reminders;
 mod repositories;
 mod retry;
 mod row;

@@ -27,6 +27,7 @@ use crate::store::{JobFilter, StoreError};
 use crate::workspace::remove_all;
 
 mod carry;
+mod checks;
 mod control;
 mod fix;
 mod heartbeat;
@@ -109,6 +110,11 @@ impl Worker {
                 Ok(0) => {}
                 Ok(jobs) => tracing::info!(jobs, "questions of waiting jobs were shown"),
                 Err(error) => tracing::warn!(?error, "waiting jobs could not be looked for"),
+            }
+            match publish::remind_waiting(&self.publisher).await {
+                Ok(0) => {}
+                Ok(jobs) => tracing::info!(jobs, "people were reminded of questions"),
+                Err(error) => tracing::warn!(?error, "reminders could not be looked for"),
             }
             tokio::select! {
                 () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}

@@ -75,6 +75,19 @@ pub struct SuiteRef {
     pub id: u64,
 }
 
+/// A remark of a check run on lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Annotated {
+    /// File.
+    pub path: String,
+    /// First line.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub start_line: u64,
+    /// What it says.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub message: String,
+}
+
 /// The checks of one App for a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct CheckSuite {
@@ -123,6 +136,12 @@ impl RepoClient {
     pub async fn check_runs(&self, sha: &CommitSha, max: usize) -> Result<Vec<CheckRun>, GitHubError> {
         let call = Call::get(&self.path(&["commits", sha.as_str(), "check-runs"])).needs(Need::Checks);
         self.list_inside(call, "check_runs", max, |_| true).await
+    }
+
+    /// Remarks of a check run on lines, at most `max`.
+    pub async fn annotations(&self, run: u64, max: usize) -> Result<Vec<Annotated>, GitHubError> {
+        let call = Call::get(&self.path(&["check-runs", &run.to_string(), "annotations"])).needs(Need::Checks);
+        self.list(call, max, |_| true).await
     }
 
     /// Check suites of a commit, at most `max`.

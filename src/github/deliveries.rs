@@ -23,6 +23,9 @@ pub struct LoggedDelivery {
     pub delivered_at: DateTime<Utc>,
     /// Event name.
     pub event: String,
+    /// Action, where the event has one.
+    #[serde(default)]
+    pub action: Option<String>,
     /// HTTP status of the answer, 0 when there was none.
     pub status_code: u16,
 }

@@ -10,6 +10,8 @@ use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::{Job, JobKind, JobState, NewJob, Trigger};
 use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError, Tx};
 
+mod checks;
+
 /// Jobs that one cancelling delivery looks through: far more than one subject or one App ever
 /// has open at a time.
 const MAX_JOBS: u32 = 10_000;
@@ -75,7 +77,9 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
         ..rules.clone()
     };
     let intents = triage(delivery, &rules);
-    let is_ignored = intents.iter().all(|intent| matches!(intent, Intent::Ignore(_)));
+    // Most failed checks are of commits that nobody here made.
+    let is_noise = |intent: &Intent| matches!(intent, Intent::Ignore(_) | Intent::ChecksFailed { .. });
+    let is_ignored = intents.iter().all(is_noise);
     let mut applying = Applying {
         tx,
         delivery,
@@ -165,6 +169,8 @@ impl Applying<'_> {
                 | Intent::Join(_)
                 | Intent::CancelSubject { .. }
                 | Intent::CancelTrigger { .. }
+                | Intent::ChecksFailed { .. }
+                | Intent::HeadMoved { .. }
                 | Intent::RepoRenamed(_)
         ) {
             return Ok(None);
@@ -213,6 +219,17 @@ impl Applying<'_> {
                 trigger,
                 reason,
             } => self.cancel_trigger(repo, subject, &trigger, reason).await,
+            Intent::ChecksFailed {
+                repo,
+                sha,
+                max_attempts,
+            } => self.checks_failed(repo, sha, max_attempts).await,
+            Intent::HeadMoved { repo, subject, note } => {
+                match self.tx.note_on_work(repo, &subject, &note, self.now()).await? {
+                    Some(id) => Ok(self.note(Verdict::Applied, format!("job {id} was told of a push"))),
+                    None => Ok(self.note(Verdict::Ignored, "nothing is at work there".to_owned())),
+                }
+            }
             Intent::RepoHeld { repo, installation } => {
                 self.hold(&repo, installation).await?;
                 Ok(self.note(Verdict::Applied, format!("repository {} is held", repo.id)))

@@ -12,7 +12,7 @@ use crate::ids::{CommentId, InstallationId, IssueNumber, RepoId};
 
 mod facts;
 use facts::clean;
-pub use facts::{CommentFacts, IssueFacts, PullFacts, Repo, ReviewFacts, Sender};
+pub use facts::{CheckFacts, CommentFacts, IssueFacts, PullFacts, Repo, ReviewFacts, Sender};
 
 /// Why a call with a good signature is not a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,6 +110,11 @@ pub enum Payload {
     },
     /// `repository`: renamed, transferred, deleted, ….
     Repository,
+    /// `check_run`, `check_suite` or `status`: what somebody says about a commit.
+    Check {
+        /// What is said.
+        check: CheckFacts,
+    },
     /// Anything else.
     Other,
 }
@@ -308,6 +313,18 @@ fn read_payload(event: &str, fields: &mut Map<String, Value>) -> Result<Payload,
             Ok(Payload::InstallationRepos {
                 added,
                 removed: required(fields, "repositories_removed")?,
+            })
+        }
+        "check_run" | "check_suite" => {
+            lacks(fields, &["comment", "issue", "pull_request", "review"])?;
+            Ok(Payload::Check {
+                check: required(fields, event)?,
+            })
+        }
+        "status" => {
+            lacks(fields, &["comment", "issue", "pull_request", "review"])?;
+            Ok(Payload::Check {
+                check: CheckFacts::of_status(fields),
             })
         }
         "repository" => match fields.keys().find(|key| !REPOSITORY_KEYS.contains(&key.as_str())) {

@@ -8,11 +8,12 @@ use chrono::{DateTime, Utc};
 use super::command::Command;
 use super::payload::{CommentFacts, Delivery, IssueFacts, Payload, PullFacts, Repo, ReviewFacts};
 use crate::config::{GitHubConfig, QueueConfig};
-use crate::ids::{AppId, InstallationId, RepoId, Subject};
+use crate::ids::{AppId, CommitSha, InstallationId, RepoId, Subject};
 use crate::job::{Actor, JobKind, NewJob, Pins, Request, Trigger};
 use crate::phrase::Language;
 
 mod answer;
+mod checks;
 pub use answer::{RETRY_PUBLISH, STATUS_REPLY};
 
 /// Control jobs (stop, answers) go before work: a person waits for them.
@@ -90,6 +91,24 @@ pub enum Intent {
         trigger: Trigger,
         /// Why, for people.
         reason: &'static str,
+    },
+    /// A check failed on a commit. If it is the head of a pull request of ours, it may be repaired.
+    ChecksFailed {
+        /// The repository.
+        repo: RepoId,
+        /// The commit.
+        sha: CommitSha,
+        /// Attempts that a job gets.
+        max_attempts: u32,
+    },
+    /// A person pushed to a pull request; whoever reads of the work that is going on there is told.
+    HeadMoved {
+        /// The repository.
+        repo: RepoId,
+        /// The pull request.
+        subject: Subject,
+        /// For people.
+        note: String,
     },
     /// This installation speaks for this repository from now on.
     RepoHeld {
@@ -226,6 +245,7 @@ impl Seen<'_> {
             Payload::Review { pull, review } => self.review(pull, review),
             Payload::ReviewComment { pull, comment } => self.review_comment(pull, comment),
             Payload::Repository => self.repository(),
+            Payload::Check { check } => self.check(check),
             Payload::Ping | Payload::Other | Payload::Installation { .. } | Payload::InstallationRepos { .. } => {
                 Intent::Ignore("nothing is made of this event")
             }
@@ -351,6 +371,7 @@ impl Seen<'_> {
     fn pull(&self, pull: &PullFacts) -> Intent {
         match self.delivery.action.as_str() {
             "closed" => self.cancel(Subject::Pull(pull.number), "the pull request was closed"),
+            "synchronize" => self.head_moved(pull),
             _ => Intent::Ignore("nothing is made of this action"),
         }
     }

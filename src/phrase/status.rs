@@ -215,3 +215,18 @@ pub fn job(language: Language, id: &str) -> String {
 pub fn the_model(language: Language) -> &'static str {
     language.pick("the model", "该模型")
 }
+
+/// The one reminder of a question that waits. The person is the one who asked for the work, so the
+/// mention is meant.
+pub fn reminder(language: Language, login: &str, command: &str, by: &str) -> String {
+    language.pick(
+        format!(
+            "@{login}, the work here waits for an answer: see \"Needs you\" above. Without one by {by} it ends, and what \
+             there is of it stays on a branch. `{command} stop` ends it now."
+        ),
+        format!(
+            "@{login}，此处的工作在等待回复：请见上方的“需要您”。若到 {by} 仍无回复，工作将结束，已有成果保留在分支上。\
+             用 `{command} stop` 可立即结束。"
+        ),
+    )
+}

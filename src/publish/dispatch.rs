@@ -15,6 +15,7 @@ use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::phrase::reason;
 use crate::queue::Pulse;
 
+mod check;
 mod create;
 mod opened;
 mod push;
@@ -48,7 +49,12 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::AddSubIssue { .. }
         | EffectBody::MarkReady
         | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. } | EffectBody::RequestReview { .. } => 4,
+        EffectBody::Reaction { .. }
+        | EffectBody::RequestReview { .. }
+        | EffectBody::BeginCheck { .. }
+        | EffectBody::RerunCheck { .. } => 4,
+        // Nobody waits for it, and others wait for the job; see `settle_ended`.
+        EffectBody::SettleCheck => 6,
     }
 }
 
@@ -87,7 +93,8 @@ pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
         }
         (Trigger::Comment { id }, _) => Some(ReactionTarget::Comment { id: *id }),
         (Trigger::ReviewComment { id }, _) => Some(ReactionTarget::ReviewComment { id: *id }),
-        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_)) | (Trigger::CommandLine, _) => None,
+        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_))
+        | (Trigger::Checks { .. } | Trigger::CommandLine, _) => None,
     }
 }
 
@@ -186,6 +193,9 @@ impl Step<'_> {
             | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::SettleCheck
+            | EffectBody::RerunCheck { .. }
             | EffectBody::TellCreated { .. }
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. }
@@ -260,6 +270,7 @@ impl Step<'_> {
         let refused = matches!(self.leased.job.outcome, Some(Outcome::Refused { .. }));
         match self.effect.body {
             EffectBody::FinalStatus { .. }
+            | EffectBody::SettleCheck
             | EffectBody::RemoveLabel { .. }
             | EffectBody::Reaction { .. }
             | EffectBody::Ask => {
@@ -271,6 +282,8 @@ impl Step<'_> {
             | EffectBody::OpenPull { .. }
             | EffectBody::SubmitReview { .. }
             | EffectBody::Comment { .. }
+            | EffectBody::BeginCheck { .. }
+            | EffectBody::RerunCheck { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
             | EffectBody::AddSubIssue { .. }
@@ -292,8 +305,11 @@ impl Step<'_> {
             | EffectBody::AddSubIssue { .. }
             | EffectBody::MarkReady
             | EffectBody::RequestReview { .. }
+            | EffectBody::RerunCheck { .. }
+            | EffectBody::SettleCheck
             | EffectBody::Ask
             | EffectBody::FinalStatus { .. } => Ok(None),
+            EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::StatusComment { number, .. }
             | EffectBody::Comment { number, .. }
             | EffectBody::TellCreated { number } => self.own_comment(*number).await,
@@ -412,6 +428,9 @@ impl Step<'_> {
             } => self.submit_review(*number, commit, body, comments).await,
             EffectBody::MarkReady => self.mark_ready().await,
             EffectBody::RequestReview { login } => self.request_review(login).await,
+            EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
+            EffectBody::SettleCheck => self.settle_check().await,
+            EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,
             EffectBody::Ask => Ok(Landed::Not(EffectState::Skipped, "the work goes on".to_owned())),
             EffectBody::FinalStatus { details, drafts } => {
                 self.final_status(&status::LastWords { details, drafts }).await
@@ -460,7 +479,7 @@ impl Step<'_> {
             JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
                 let state = match self.effect.body {
                     // The last words are not given up with the job; see `settle_ended`.
-                    EffectBody::FinalStatus { .. } => EffectState::Skipped,
+                    EffectBody::FinalStatus { .. } | EffectBody::SettleCheck => EffectState::Skipped,
                     _ => EffectState::Failed,
                 };
                 self.settle(Landed::Not(state, reason)).await

@@ -12,7 +12,7 @@ use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
-use crate::job::{Job, JobError, Outcome, Trigger};
+use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
 use crate::phrase::{Language, plan as words, pull as phrase, reason, risk};
 use crate::repo_config::PullRules;
 use crate::text;
@@ -22,6 +22,7 @@ use crate::tool::Finish;
 pub(super) mod seq {
     pub const REACTION: i64 = 1;
     pub const STATUS: i64 = 2;
+    pub const BEGIN_CHECK: i64 = 3;
     pub const PUSH: i64 = 10;
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
@@ -30,11 +31,14 @@ pub(super) mod seq {
     pub const REVIEWER: i64 = 15;
     pub const FINAL_STATUS: i64 = 20;
     pub const REMOVE_LABEL: i64 = 21;
+    pub const SETTLE_CHECK: i64 = 22;
     /// The issue of a draft; its parts stand one further on each.
     pub const CREATE: i64 = 30;
     /// The parts of an epic, from one further on.
     pub const SUB_ISSUE: i64 = 50;
     pub const CREATED: i64 = 80;
+    /// The first check that runs again.
+    pub const RERUN: i64 = 85;
     /// The first question is one further on.
     pub const ASK: i64 = 100;
     /// A job that a person starts again gets fresh positions.
@@ -417,6 +421,9 @@ async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Resu
     let Some(number) = job.subject.number() else {
         return Ok(None);
     };
+    if matches!(job.request.trigger, Trigger::Checks { .. }) {
+        return Ok(None); // nobody read the text and asked for work on it
+    }
     let now = match publisher.client(job).issue(number).await {
         Ok(issue) => issue,
         // Whether there is still something to publish for is seen when it is done.
@@ -477,6 +484,12 @@ fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
                 label: label.clone(),
             },
         ));
+    }
+    let opens = |effect: &NewEffect| matches!(effect.body, EffectBody::OpenPull { .. });
+    let changes_code = matches!(job.kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase);
+    let on_pull = changes_code && matches!(job.subject, Subject::Pull(_));
+    if on_pull || effects.iter().any(opens) {
+        effects.push(row(job, seq::SETTLE_CHECK, EffectBody::SettleCheck));
     }
 }
 

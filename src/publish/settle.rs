@@ -1,9 +1,9 @@
 //! Last words for jobs that ended without a worker: cancelled while they waited, or recovered for
 //! the last time. Each call is a set or an edit, so that two processes doing the same do no harm.
-//! Never opens or creates anything.
+//! Never opens anything.
 
-use super::{Publisher, dispatch, outcome, plan, status};
-use crate::effect::{Effect, EffectState};
+use super::{Publisher, check, dispatch, outcome, plan, status};
+use crate::effect::{Effect, EffectBody, EffectState};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, JobState, Outcome, Trigger};
 use crate::phrase::reason;
@@ -49,18 +49,36 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     if let Err(problem) = for_good(take_off_label(publisher, &job).await)? {
         tracing::warn!(job.id = %id, problem, "the label of an ended job stays");
     }
+    let checked = for_good(settle_check(publisher, &job, &effects).await)?;
     let mut tx = publisher.store.begin().await?;
     tx.note_settled(id, plan::at(&job, plan::seq::FINAL_STATUS), state, &said)
         .await?;
+    let at = plan::at(&job, plan::seq::SETTLE_CHECK);
+    match checked {
+        Ok(None) => {}
+        Ok(Some(settled)) => tx.note_check_settled(id, at, EffectState::Done, &settled).await?,
+        Err(problem) => tx.note_check_settled(id, at, EffectState::Failed, &problem).await?,
+    }
     tx.commit().await?;
     Ok(())
 }
 
+/// The check run of the job ends as the job did; `None` when it has none.
+async fn settle_check(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Result<Option<String>, JobError> {
+    let begun = |effect: &Effect| matches!(effect.body, EffectBody::BeginCheck { .. });
+    if !effects.iter().any(begun) {
+        return Ok(None);
+    }
+    let client = publisher.client(job).under_present_name().await?;
+    let settled = check::settle(publisher, &client, job, effects, &ending_of(publisher, job, effects)).await??;
+    Ok(Some(settled.unwrap_or_else(|| "there is none".to_owned())))
+}
+
 /// Sorts out what will never be different: the comment, the issue or the installation is gone, and
 /// there is nobody to tell. Everything else is tried again.
-pub(super) fn for_good(result: Result<(), JobError>) -> Result<Result<(), String>, JobError> {
+pub(super) fn for_good<T>(result: Result<T, JobError>) -> Result<Result<T, String>, JobError> {
     match result {
-        Ok(()) => Ok(Ok(())),
+        Ok(done) => Ok(Ok(done)),
         Err(JobError::Fail(problem)) => Ok(Err(problem)),
         Err(error) => Err(error),
     }

@@ -332,6 +332,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let language = view.language;
     let again = match &view.job.request.trigger {
         Trigger::Label { label } => words::again(language, Some(label)),
+        Trigger::Checks { .. } => crate::phrase::check::again(language, view.command),
         _ => words::again(language, None),
     };
     let kept = |branch: &Option<crate::ids::BranchName>| match branch {

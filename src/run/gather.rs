@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::guidance::text_of;
 use super::template::template_of;
-use super::{Ports, Work, guidance_of, reviewing};
+use super::{Ports, Work, checks, guidance_of, reviewing};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -182,6 +182,9 @@ fn still_wanted(language: Language, job: &Job, issue: &Issue) -> Result<(), JobE
     {
         return stopped(reason::unlabelled(language, label));
     }
+    if matches!(job.request.trigger, Trigger::Checks { .. }) {
+        return Ok(()); // our own continuation: nobody read the text and asked for work on it
+    }
     let pinned = (job.pins.title.as_deref(), job.pins.body.as_deref());
     let (Some(title), Some(body)) = pinned else {
         return Err(JobError::End(Outcome::Refused {
@@ -331,9 +334,14 @@ async fn brief(
     pull: Option<&Pull>,
 ) -> Result<Brief, JobError> {
     let mut request = issue.body.clone();
-    let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
-    request.push_str(&discussion(job, &comments));
+    // What strangers wrote since a person asked for the work was read by nobody who may ask.
+    let is_continuation = matches!(job.request.trigger, Trigger::Checks { .. });
+    if !is_continuation {
+        let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
+        request.push_str(&discussion(job, &comments));
+    }
     match (pull, job.kind) {
+        (Some(pull), _) if is_continuation => request.push_str(&checks::shown(client, &pull.head.sha).await?),
         (Some(pull), JobKind::Review) => request.push_str(&reviewing::shown(client, pull.number).await?),
         (Some(pull), _) => request.push_str(&review_threads(job, client, pull).await?),
         (None, _) => {}

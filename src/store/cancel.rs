@@ -22,6 +22,10 @@ impl Locked {
     pub(super) fn state(&self) -> Result<JobState, StoreError> {
         parse("jobs.state", &self.state)
     }
+
+    pub(super) fn fence(&self) -> i64 {
+        self.fence
+    }
 }
 
 impl Tx {

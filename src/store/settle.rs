@@ -11,7 +11,8 @@ use crate::ids::{EffectId, JobId};
 
 impl Tx {
     /// Final jobs that were created after `since` and of which something is left on GitHub, oldest
-    /// first: a status comment without last words after it, or the label that started them.
+    /// first: a status comment without last words after it, a check run of ours that is still under
+    /// way, or the label that started them.
     ///
     /// # Errors
     /// Those of the database.
@@ -37,6 +38,21 @@ impl Tx {
                                    AND last.kind = 'final_status'
                                    AND last.state IN ('done', 'failed')
                                    AND last.seq > status.seq
+                             )
+                       )
+                       OR EXISTS (
+                           SELECT 1
+                           FROM effects AS begun
+                           WHERE begun.job_id = jobs.id
+                             AND begun.kind = 'begin_check'
+                             AND begun.state IN ('done', 'sending', 'unknown')
+                             AND NOT EXISTS (
+                                 SELECT 1
+                                 FROM effects AS last
+                                 WHERE last.job_id = jobs.id
+                                   AND last.kind = 'settle_check'
+                                   AND last.state IN ('done', 'failed')
+                                   AND last.seq > begun.seq
                              )
                        )
                        OR (
@@ -72,12 +88,42 @@ impl Tx {
         state: EffectState,
         remote_id: &str,
     ) -> Result<(), StoreError> {
+        let last = EffectBody::FinalStatus {
+            details: String::new(),
+            drafts: String::new(),
+        };
+        self.note_last(job, seq, &last, state, remote_id).await
+    }
+
+    /// The same for the check run that a final job began.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn note_check_settled(
+        &mut self,
+        job: &JobId,
+        seq: i64,
+        state: EffectState,
+        remote_id: &str,
+    ) -> Result<(), StoreError> {
+        self.note_last(job, seq, &EffectBody::SettleCheck, state, remote_id)
+            .await
+    }
+
+    async fn note_last(
+        &mut self,
+        job: &JobId,
+        seq: i64,
+        body: &EffectBody,
+        state: EffectState,
+        remote_id: &str,
+    ) -> Result<(), StoreError> {
         let now = self.db_now().await?;
         on_db!(
             self,
             sqlx::query(
                 "INSERT INTO effects (id, job_id, seq, kind, dedupe_key, body, state, fence, sent_at, tries, remote_id)
-                 SELECT $2, jobs.id, $3, 'final_status', $4, $5, $6, jobs.fence, $7, 1, $8
+                 SELECT $2, jobs.id, $3, $9, $4, $5, $6, jobs.fence, $7, 1, $8
                  FROM jobs
                  WHERE jobs.id = $1
                    AND jobs.state IN ('done', 'dead', 'cancelled')
@@ -91,16 +137,11 @@ impl Tx {
             .bind(EffectId::new(now).as_str())
             .bind(seq)
             .bind(format!("{job}/{seq}"))
-            .bind(to_json(
-                "effects.body",
-                &EffectBody::FinalStatus {
-                    details: String::new(),
-                    drafts: String::new(),
-                }
-            )?)
+            .bind(to_json("effects.body", body)?)
             .bind(state.as_str())
             .bind(now)
-            .bind(without_nul(remote_id)),
+            .bind(without_nul(remote_id))
+            .bind(body.kind()),
             execute
         )?;
         Ok(())

@@ -35,6 +35,9 @@ const LONGEST_STATUS_INTERVAL: u32 = 10;
 
 impl Worker {
     pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
+        if let Some(planned) = Box::pin(self.nothing_to_repair(in_hand, client)).await? {
+            return self.publish_planned(in_hand, planned).await;
+        }
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         if let Some(planned) = self.wound_up(in_hand).await? {
             return self.publish_planned(in_hand, planned).await;
@@ -93,6 +96,9 @@ impl Worker {
             (gathered, _) => gathered?,
         };
         self.note_label(job, gathered.work.repo_config.label.as_deref()).await?;
+        if carry.is_none() {
+            self.show_at_work(in_hand, &gathered.target).await?;
+        }
         let mut taken_up = None;
         if let Some(carry) = &mut carry
             && head_of(&gathered.target).is_some_and(|head| *head != carry.base)

@@ -20,7 +20,7 @@ const OVERLAP: TimeDelta = TimeDelta::minutes(10);
 /// Most calls listed at one look.
 const MAX_LISTED: usize = 5_000;
 /// Events that something is made of; the payloads of others are not fetched.
-const EVENTS: [&str; 8] = [
+const EVENTS: [&str; 11] = [
     "issues",
     "issue_comment",
     "pull_request",
@@ -29,6 +29,9 @@ const EVENTS: [&str; 8] = [
     "installation",
     "installation_repositories",
     "repository",
+    "check_run",
+    "check_suite",
+    "status",
 ];
 
 /// Reads the log again and again.
@@ -81,7 +84,7 @@ impl Poll {
             .collect();
         let mut accepted = 0;
         for delivery in &logged {
-            let wanted = !arrived.contains(delivery.guid.as_str()) && EVENTS.contains(&delivery.event.as_str());
+            let wanted = !arrived.contains(delivery.guid.as_str()) && is_of_use(delivery);
             if wanted && !self.is_known(delivery).await? {
                 accepted += usize::from(self.take(delivery).await?);
             }
@@ -112,6 +115,12 @@ impl Poll {
             }
         }
     }
+}
+
+/// Whether something may be made of it. Of checks, which are many, only their ends.
+fn is_of_use(logged: &LoggedDelivery) -> bool {
+    let is_over = !logged.event.starts_with("check_") || logged.action.as_deref() == Some("completed");
+    is_over && EVENTS.contains(&logged.event.as_str())
 }
 
 /// Why a look ended early; the next one begins where it began.

@@ -79,6 +79,9 @@ impl Worker {
             }
             (gathered, _) => gathered?,
         };
+        if carry.is_none() {
+            self.show_at_work(in_hand, &gathered.target).await?;
+        }
         if let Some(carry) = &mut carry
             && head_of(&gathered.target).is_some_and(|head| *head != carry.base)
         {

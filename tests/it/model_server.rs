@@ -179,8 +179,7 @@ impl Said {
             reasoning: String::new(),
             calls: Vec::new(),
             finish: "stop",
-            // As much as a server of our own would have read of a short conversation.
-            usage: Some((5_500, 20)),
+            usage: Some((100, 20)),
         }
     }
 

@@ -12,6 +12,7 @@ use forgehand::job::{Actor, Job, JobKind, JobState, Lease, LeasedJob, NewJob, Ou
 use forgehand::store::{Store, StoreError, Tx};
 
 mod cancel;
+mod checks;
 mod claims;
 mod conversation;
 mod deliveries;
@@ -25,6 +26,7 @@ mod memory;
 mod opening;
 mod questions;
 mod recovery;
+mod reminders;
 mod settle;
 mod steering;
 mod transitions;

@@ -4,6 +4,7 @@
 mod ask;
 mod authority;
 mod branch;
+mod checks;
 mod delivery;
 mod draft;
 mod fault;

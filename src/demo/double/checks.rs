@@ -226,6 +226,12 @@ impl State {
         Answer::ok(self.shape_check_run(repo, run))
     }
 
+    pub(super) fn list_annotations(&self, call: &Call, repo: u64, id: u64) -> Result<Answer, Refused> {
+        let run = self.repo(repo)?.check_runs.get(&id).ok_or_else(Refused::not_found)?;
+        let remarks: Vec<&Value> = run.annotations.iter().collect();
+        call.page(remarks, |remark| remark.clone())
+    }
+
     pub(super) fn post_check_run(&mut self, call: &Call, repo_id: u64) -> Result<Answer, Refused> {
         let (name, sha) = (text(call, "CheckRun", "name")?, text(call, "CheckRun", "head_sha")?);
         if !self.repo(repo_id)?.knows(sha) {
@@ -410,6 +416,21 @@ impl GitHubDouble {
         self.change(|state| {
             let repo = state.repo_named(repo)?.id;
             state.foreign_check(repo, sha, &check).context("report a check")
+        })
+    }
+
+    /// A check run says something to a line.
+    pub fn annotate_check(&self, repo: &str, id: u64, path: &str, line: u64, message: &str) -> anyhow::Result<()> {
+        self.change(|state| {
+            let repo = state.repo_named(repo)?.id;
+            let run = state.repo_mut(repo).ok().and_then(|repo| repo.check_runs.get_mut(&id));
+            let run = run.context("there is no such check run")?;
+            run.annotations.push(json!({
+                "path": path, "start_line": line, "end_line": line, "start_column": null, "end_column": null,
+                "annotation_level": "failure", "title": null, "message": message, "raw_details": null,
+                "blob_href": "",
+            }));
+            Ok(())
         })
     }
 

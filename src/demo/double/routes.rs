@@ -305,6 +305,7 @@ impl State {
             ("GET", ["commits", sha, "status"]) => self.get_combined_status(call, repo, sha),
             ("POST", ["check-runs"]) => self.post_check_run(call, repo),
             ("GET", ["check-runs", id]) => self.get_check_run(repo, number(id)?),
+            ("GET", ["check-runs", id, "annotations"]) => self.list_annotations(call, repo, number(id)?),
             ("PATCH", ["check-runs", id]) => self.patch_check_run(call, repo, number(id)?),
             ("POST", ["check-runs", id, "rerequest"]) => self.rerequest_check_run(repo, number(id)?),
             ("POST", ["security-advisories"]) => self.post_advisory(call, repo),

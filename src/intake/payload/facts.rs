@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::ids::{AppId, CommentId, CommitSha, IssueNumber, RepoId, RepoName, UserId};
 
@@ -144,6 +144,40 @@ pub struct ReviewFacts {
     /// When it was submitted, by GitHub's clock.
     #[serde(default, deserialize_with = "instant")]
     pub submitted_at: Option<DateTime<Utc>>,
+}
+
+/// What a check run, a check suite or a commit status says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CheckFacts {
+    #[serde(default, deserialize_with = "text")]
+    head_sha: String,
+    /// The conclusion of a check, the state of a status; empty while there is none.
+    #[serde(default, rename = "conclusion", deserialize_with = "text")]
+    pub result: String,
+    #[serde(default)]
+    app: Option<AppFacts>,
+}
+
+impl CheckFacts {
+    /// A commit status, whose facts stand in the body itself.
+    pub(super) fn of_status(fields: &Map<String, Value>) -> Self {
+        let word = |name: &str| fields.get(name).and_then(Value::as_str).map(clean).unwrap_or_default();
+        Self {
+            head_sha: word("sha"),
+            result: word("state"),
+            app: None,
+        }
+    }
+
+    /// The commit, where it is named as one.
+    pub fn head_sha(&self) -> Option<CommitSha> {
+        self.head_sha.parse().ok()
+    }
+
+    /// The App that says it; a status does not tell.
+    pub fn app(&self) -> Option<AppId> {
+        self.app.as_ref().map(|app| app.id)
+    }
 }
 
 /// Text; null is empty. PostgreSQL cannot store a NUL, so it becomes a replacement character.

@@ -499,3 +499,92 @@ fn w07b_the_same_event_has_the_same_meaning_and_the_next_has_another() {
         key("issues", &own_webhook)
     );
 }
+
+#[test]
+fn only_failed_checks_of_others_are_worth_a_look() {
+    let sha = "b".repeat(40);
+    let run = |conclusion: Value, app: u64| json!({"check_run": {"head_sha": sha, "conclusion": conclusion, "app": {"id": app}}});
+    let suite = |conclusion: &str| json!({"check_suite": {"head_sha": sha, "conclusion": conclusion, "app": null}});
+    let status = |state: &str| {
+        let mut status = body("", json!({"sha": sha, "state": state}));
+        status.as_object_mut().unwrap().remove("action");
+        status
+    };
+    let failed = Intent::ChecksFailed {
+        repo: RepoId(2),
+        sha: CommitSha::try_from(sha.clone()).unwrap(),
+        max_attempts: 5,
+    };
+    for (event, delivery, expected) in [
+        ("check_run", body("completed", run(json!("failure"), 1)), Ok(())),
+        ("check_run", body("completed", run(json!("timed_out"), 1)), Ok(())),
+        ("check_suite", body("completed", suite("failure")), Ok(())),
+        ("status", status("error"), Ok(())),
+        ("status", status("failure"), Ok(())),
+        (
+            "check_run",
+            body("completed", run(json!("failure"), 77)),
+            Err("our own check"),
+        ),
+        (
+            "check_run",
+            body("completed", run(json!("success"), 1)),
+            Err("no check failed"),
+        ),
+        (
+            "check_run",
+            body("completed", run(json!("cancelled"), 1)),
+            Err("no check failed"),
+        ),
+        (
+            "check_run",
+            body("created", run(json!("failure"), 1)),
+            Err("no check failed"),
+        ),
+        (
+            "check_run",
+            body("completed", run(Value::Null, 1)),
+            Err("no check failed"),
+        ),
+        (
+            "check_suite",
+            body("requested", suite("failure")),
+            Err("no check failed"),
+        ),
+        ("status", status("pending"), Err("no check failed")),
+        (
+            "check_run",
+            body(
+                "completed",
+                json!({"check_run": {"head_sha": "x", "conclusion": "failure"}}),
+            ),
+            Err("the commit is not named"),
+        ),
+    ] {
+        let intent = only(event, &delivery);
+        match expected {
+            Ok(()) => assert_eq!(intent, failed, "{event} {delivery}"),
+            Err(reason) => assert_eq!(intent, Intent::Ignore(reason), "{event} {delivery}"),
+        }
+    }
+    let missing = parse("check_run", &body("completed", json!({})));
+    assert!(missing.is_err(), "{missing:?}");
+}
+
+#[test]
+fn pushes_to_pull_requests_are_told_of_when_a_person_pushed() {
+    let pushed = |sender: Value| body("synchronize", json!({"pull_request": pull(), "sender": sender}));
+    let Intent::HeadMoved { subject, note, .. } = only("pull_request", &pushed(person())) else {
+        panic!("a person pushed");
+    };
+    assert_eq!(subject, Subject::Pull(IssueNumber(13)));
+    assert!(note.starts_with("mona pushed aaaaaaa"), "{note}");
+    assert_eq!(
+        only("pull_request", &pushed(ourselves())),
+        Intent::Ignore("our own act")
+    );
+    let reopened = body("reopened", json!({"pull_request": pull()}));
+    assert!(matches!(only("pull_request", &reopened), Intent::Ignore(_)));
+    let deleted = body("deleted", json!({"issue": issue()}));
+    assert!(matches!(only("issues", &deleted), Intent::CancelSubject { .. }));
+}

@@ -4,21 +4,26 @@
 use serde_json::{Value, json};
 
 /// Permission and level.
-const PERMISSIONS: [(&str, &str); 4] = [
+const PERMISSIONS: [(&str, &str); 6] = [
+    ("checks", "write"),
     ("contents", "write"),
     ("issues", "write"),
     ("metadata", "read"),
     ("pull_requests", "write"),
+    ("statuses", "read"),
 ];
 
 /// Events besides those that every App gets (`installation`, `installation_repositories`).
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 9] = [
+    "check_run",
+    "check_suite",
     "issues",
     "issue_comment",
     "pull_request",
     "pull_request_review",
     "pull_request_review_comment",
     "repository",
+    "status",
 ];
 
 /// Where the webhooks of a service without a public address go: nowhere. The name cannot exist

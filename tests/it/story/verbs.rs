@@ -108,6 +108,26 @@ async fn a_plan_that_shall_be_different_is_proposed_again() {
 }
 
 #[tokio::test]
+async fn a_plan_that_nobody_answers_is_reminded_of_once_and_then_ends() {
+    usual()
+        .configuration(|config| config.queue.answer_days = 8.0 / 86_400.0)
+        .tell(async |service: &mut Service| {
+            service.model.play([propose()]);
+            let issue = planned(service).await;
+            shown(service, issue, "@mona, the work here waits for an answer").await;
+            let waits = service.works().await.remove(0);
+            assert_eq!(waits.state, JobState::Waiting, "a reminder ends nothing");
+            service.done().await;
+            let said = service.our_comments(issue);
+            assert_eq!(said.len(), 2, "{said:#?}");
+            assert!(said[0].body.contains("nobody answered"), "{}", said[0].body);
+            assert!(service.pulls().is_empty(), "silence is no consent");
+            assert_eq!(service.github.branches(REPO).unwrap(), ["main"]);
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn without_anybody_to_wait_for_the_plan_is_the_answer() {
     usual()
         .configuration(|config| config.queue.answer_days = 0.0)
