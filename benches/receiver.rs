@@ -113,6 +113,7 @@ async fn serve(store: &Store) -> (SocketAddr, CancellationToken) {
         store: store.clone(),
         rules: Rules {
             label: "agent".to_owned(),
+            own_label: None,
             command: "/agent".to_owned(),
             app_id: None,
             bot_slug: None,

@@ -3,6 +3,7 @@
 
 use crate::github::{GitHubError, Permission, RepoClient};
 use crate::job::{Job, JobError};
+use crate::phrase::{Language, reason as words};
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,32 +19,32 @@ pub enum Authority {
 ///
 /// # Errors
 /// Only for what may pass: an unclear answer is no permission, but worth another attempt.
-pub async fn authorize(job: &Job, client: &RepoClient) -> Result<Authority, JobError> {
+pub async fn authorize(language: Language, job: &Job, client: &RepoClient) -> Result<Authority, JobError> {
     let repository = match client.repository().await {
         Ok(repository) => repository,
         Err(GitHubError::NotFound { .. }) => {
-            return Ok(Authority::Denied("the repository is not there any more".to_owned()));
+            return Ok(Authority::Denied(words::no_repository(language).to_owned()));
         }
         Err(error) => return Err(error.into()),
     };
     if repository.id != job.repo_id {
         // The name was given to another repository meanwhile.
-        return Ok(Authority::Denied(format!(
-            "{} is another repository now (repo_identity)",
-            job.repo
+        return Ok(Authority::Denied(words::other_repository(
+            language,
+            &job.repo.to_string(),
         )));
     }
     if repository.archived {
-        return Ok(Authority::Denied("the repository is archived".to_owned()));
+        return Ok(Authority::Denied(words::archived(language).to_owned()));
     }
-    recheck(job, client).await
+    recheck(language, job, client).await
 }
 
 /// Asks only for the person's permission; done again before effects.
 ///
 /// # Errors
 /// As [`authorize`].
-pub async fn recheck(job: &Job, client: &RepoClient) -> Result<Authority, JobError> {
+pub async fn recheck(language: Language, job: &Job, client: &RepoClient) -> Result<Authority, JobError> {
     let actor = &job.request.actor;
     if actor.is_bot {
         // W7: GitHub knows no role of an App. Only those that the operator listed by number get as
@@ -53,25 +54,20 @@ pub async fn recheck(job: &Job, client: &RepoClient) -> Result<Authority, JobErr
     let collaborator = match client.permission(&actor.login).await {
         Ok(collaborator) => collaborator,
         Err(GitHubError::NotFound { .. } | GitHubError::Forbidden { .. } | GitHubError::Rejected { .. }) => {
-            return Ok(Authority::Denied(format!(
-                "{} has no role in this repository",
-                actor.login
-            )));
+            return Ok(Authority::Denied(words::no_role(language, &actor.login)));
         }
         Err(error) => return Err(error.into()),
     };
     if collaborator.account.id != actor.id {
-        return Ok(Authority::Denied(format!(
-            "the login {} belongs to another account now",
-            actor.login
-        )));
+        return Ok(Authority::Denied(words::other_account(language, &actor.login)));
     }
     if collaborator.permission >= Permission::Write {
         Ok(Authority::Allowed(collaborator.role))
     } else {
-        Ok(Authority::Denied(format!(
-            "{} has the role `{}` here, and write, maintain or admin is needed",
-            actor.login, collaborator.role
+        Ok(Authority::Denied(words::role_too_low(
+            language,
+            &actor.login,
+            &collaborator.role,
         )))
     }
 }

@@ -150,6 +150,13 @@ pub enum EffectBody {
         /// Whether it is opened as a draft.
         draft: bool,
     },
+    /// The pull request that an earlier row opened is no draft any more.
+    MarkReady,
+    /// Somebody is asked to review the pull request that an earlier row opened.
+    RequestReviewer {
+        /// Who.
+        login: String,
+    },
     /// One review of a pull request.
     SubmitReview {
         /// The pull request.
@@ -275,6 +282,8 @@ impl EffectBody {
             EffectBody::Comment { .. } => "comment",
             EffectBody::Push { .. } => "push",
             EffectBody::OpenPull { .. } => "open_pull",
+            EffectBody::MarkReady => "mark_ready",
+            EffectBody::RequestReviewer { .. } => "request_reviewer",
             EffectBody::SubmitReview { .. } => "submit_review",
             EffectBody::ReplyThread { .. } => "reply_thread",
             EffectBody::ResolveThread { .. } => "resolve_thread",

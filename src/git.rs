@@ -102,6 +102,8 @@ pub struct TreePolicy {
     pub max_changes: usize,
     /// Most bytes of one file.
     pub max_file_bytes: u64,
+    /// What people and the agent are told in.
+    pub language: crate::phrase::Language,
 }
 
 impl Default for TreePolicy {
@@ -111,6 +113,7 @@ impl Default for TreePolicy {
             max_bundle_bytes: 200 * 1024 * 1024,
             max_changes: 5_000,
             max_file_bytes: 20 * 1024 * 1024,
+            language: crate::phrase::Language::default(),
         }
     }
 }

@@ -30,12 +30,15 @@ mod join;
 mod marker;
 mod outcome;
 mod plan;
+mod remark;
 mod remind;
 mod review;
 mod risk;
 mod settle;
 mod status;
+mod template;
 mod threads;
+mod title;
 mod waiting;
 mod wind_up;
 
@@ -188,5 +191,10 @@ pub async fn final_outcome(publisher: &Publisher, job: &Job) -> std::result::Res
         .outcome
         .as_ref()
         .ok_or_else(|| JobError::Fail("the job is publishing without an outcome".to_owned()))?;
-    Ok(outcome::outcome_of(planned, &effects, plan::at(job, 0)))
+    Ok(outcome::outcome_of(
+        publisher.language,
+        planned,
+        &effects,
+        plan::at(job, 0),
+    ))
 }

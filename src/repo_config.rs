@@ -16,13 +16,13 @@ pub const MAX_REPO_CONFIG_BYTES: u64 = 64 * 1024;
 pub struct RepoConfig {
     /// Branch that pull requests go to; the default branch otherwise.
     pub base: Option<String>,
-    /// Label that starts work here instead of the server's.
+    /// Label that starts work here besides the server's, once a job has read this file.
     pub label: Option<String>,
     /// Commands that prepare the sandbox.
     pub setup: Option<Vec<String>>,
     /// Commands that verify a change.
     pub test: Option<Vec<String>>,
-    /// Commands that format changed files.
+    /// Commands that format changed files before the checks; `{files}` stands for their paths.
     pub format: Vec<String>,
     /// Image for container sandboxes.
     pub image: Option<String>,
@@ -39,22 +39,52 @@ pub struct RepoConfig {
     /// Whether a review thread is resolved once a commit of ours does what it asks. Otherwise that
     /// is left to the reviewer.
     pub resolve_threads: bool,
+    /// Most changed lines of a pull request that is not kept a draft.
+    pub max_changed_lines: Option<u64>,
+    /// Most changed files of one.
+    pub max_changed_files: Option<u64>,
     /// Paths that the agent's change may not touch, as globs.
     pub protected_paths: Vec<String>,
     /// Text for the agent.
     pub instructions: Option<String>,
 }
 
+/// How a pull request is opened in a repository, from its file and its template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRules {
+    /// As a draft.
+    pub draft: bool,
+    /// Marked ready when its verification passes.
+    pub auto_ready: bool,
+    /// Most changed lines and files of one that is not kept a draft.
+    pub max_size: (u64, u64),
+    /// Whether it goes to the default branch: only from there GitHub closes issues.
+    pub closes: bool,
+    /// The repository's template.
+    pub template: Option<String>,
+}
+
+/// Changed lines and files that a person still reviews in one go.
+const REVIEWED_IN_ONE_GO: (u64, u64) = (1_000, 50);
+
 impl RepoConfig {
+    /// How a pull request is opened: to the default branch or not, with a template or without.
+    pub fn pull_rules(&self, closes: bool, template: Option<String>) -> PullRules {
+        PullRules {
+            draft: self.draft.unwrap_or(true),
+            auto_ready: self.auto_ready,
+            max_size: (
+                self.max_changed_lines.unwrap_or(REVIEWED_IN_ONE_GO.0),
+                self.max_changed_files.unwrap_or(REVIEWED_IN_ONE_GO.1),
+            ),
+            closes,
+            template,
+        }
+    }
+
     /// Keys that are set and that this version does not act on, so that the person is told.
     pub fn not_built(&self) -> Vec<&'static str> {
-        let set = [
-            ("label", self.label.is_some()),
-            ("format", !self.format.is_empty()),
-            ("image", self.image.is_some()),
-            ("egress", !self.egress.is_empty()),
-            ("auto_ready", self.auto_ready),
-        ];
+        let set = [("image", self.image.is_some()), ("egress", !self.egress.is_empty())];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
@@ -79,6 +109,10 @@ impl RepoConfig {
             return Err(format!(
                 "`{REPO_CONFIG_PATH}`: max_cost_usd is a sum of money, 0 or more"
             ));
+        }
+        let is_label = |label: &String| !label.trim().is_empty() && label.len() <= 200 && !label.contains('\0');
+        if !config.label.iter().all(is_label) {
+            return Err(format!("`{REPO_CONFIG_PATH}`: label is a name of at most 200 bytes"));
         }
         for (key, commands) in [
             ("setup", config.setup.as_deref()),

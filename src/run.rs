@@ -21,7 +21,7 @@ use crate::job::JobError;
 use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
-use crate::phrase::Language;
+use crate::phrase::{Language, run as words};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::sandbox::Sandbox;
@@ -34,6 +34,7 @@ use crate::workspace::RunFolder;
 
 mod checks;
 mod environment;
+mod format;
 mod gather;
 mod guidance;
 mod join;
@@ -42,6 +43,7 @@ mod opening;
 mod record;
 mod restore;
 mod reviewing;
+mod template;
 mod threads;
 mod verify;
 
@@ -333,13 +335,20 @@ impl Desk<'_> {
                 self.keep(SOLUTION, &None::<Solution>).await?;
                 continue;
             }
-            let (change, violations) = match work.brief.mode.changes_code() {
+            let (mut change, mut violations) = match work.brief.mode.changes_code() {
                 true => self.import(work).await?,
                 false => (None, Vec::new()),
             };
+            let formats = &work.repo_config.format;
+            let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
+            // A merge is not reformatted: what it brings is of others.
+            if let (Some(unformatted), true, None) = (&change, done, &self.joined)
+                && self.format(formats, unformatted).await?
+            {
+                (change, violations) = self.import(work).await?;
+            }
             verdict.head.clear(); // what an earlier change of this run came to
             record_solved(self.recorder, &solution, change.as_ref()).await?;
-            let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
             if let (Some(change), true) = (&change, done) {
                 verdict.head = Box::pin(verify::check_head(self, work, change)).await?;
             }
@@ -366,11 +375,8 @@ impl Desk<'_> {
             repairs += 1;
             shown = tree;
             let text = match violations.as_slice() {
-                [] => "The checks of the change failed; the agent is shown the result.".to_owned(),
-                broken => format!(
-                    "The change breaks rules and goes back to the agent: {}",
-                    broken.join("; ")
-                ),
+                [] => words::checks_failed(self.ports.language).to_owned(),
+                broken => words::breaks_rules(self.ports.language, &broken.join("; ")),
             };
             self.recorder.record(RunEvent::Noted { text }).await?;
             resume = Some(match solution.conversation.has_begun() {
@@ -492,6 +498,7 @@ impl Desk<'_> {
         let policy = TreePolicy {
             protected: work.repo_config.protected_paths.clone(),
             max_bundle_bytes: MAX_CHANGE_BYTES,
+            language: self.ports.language,
             ..TreePolicy::default()
         };
         let git = &self.ports.git;

@@ -18,6 +18,7 @@ use crate::github::{Access, GitHub};
 use crate::ids::{JobId, RunId};
 use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
 use crate::ledger::Ledger;
+use crate::phrase::reason;
 use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
@@ -220,7 +221,7 @@ impl Worker {
             Access::Read,
         );
         let client = client.under_present_name().await?;
-        let asking = authority::authorize(&leased.job, &client);
+        let asking = authority::authorize(self.ports.language, &leased.job, &client);
         match run::stage(&in_hand.recorder, Stage::Authorize, asking).await? {
             Authority::Denied(why) => return self.deny(in_hand, why).await,
             Authority::Allowed(role) => self.note_authority(in_hand, role).await?,
@@ -277,8 +278,7 @@ impl Worker {
             let told_today = tx.effect_key_is_taken(&dedupe_key).await?;
             drop(tx);
             if !told_today {
-                let body =
-                    "Only people who may write to this repository can give me work. Please ask one of them.".to_owned();
+                let body = reason::only_writers(self.ports.language).to_owned();
                 let comment = publish::comment(job, EffectBody::Comment { number, body });
                 planned.effects.insert(0, NewEffect { dedupe_key, ..comment });
             }
@@ -373,7 +373,7 @@ impl Worker {
         }
         tracing::warn!(reason, "the last attempt failed");
         let outcome = Outcome::GaveUp {
-            reason: format!("{reason} ({} attempts)", job.attempt),
+            reason: reason::attempts(self.ports.language, &reason, job.attempt),
             branch: None,
         };
         self.end_or_bury(in_hand, outcome).await

@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::TreePolicy;
+use crate::phrase::{Language, policy as words};
 use crate::text;
 
 /// Violations that are spelled out; the rest is counted.
@@ -92,7 +93,7 @@ pub(super) fn judge(changes: &[RawChange], facts: &Facts<'_>, policy: &TreePolic
     for change in changes {
         let path = shown_path(&change.path);
         let mut add = |problem: String| problems.push(format!("`{path}`: {problem}"));
-        check_place(change, &protected, &mut add);
+        check_place(policy.language, change, &protected, &mut add);
         if change.new_mode == "000000" {
             continue;
         }
@@ -118,7 +119,7 @@ pub fn may_change(path: &str, protected: &[String]) -> bool {
         path: path.as_bytes().to_vec(),
     };
     let mut passes = path_problem(path.as_bytes()).is_none();
-    check_place(&change, &protected, &mut |_| passes = false);
+    check_place(Language::default(), &change, &protected, &mut |_| passes = false);
     passes
 }
 
@@ -171,24 +172,24 @@ fn compile(patterns: &[String]) -> Result<GlobSet, String> {
 }
 
 /// Rules about where a change is, deletions included.
-fn check_place(change: &RawChange, protected: &GlobSet, add: &mut impl FnMut(String)) {
+fn check_place(language: Language, change: &RawChange, protected: &GlobSet, add: &mut impl FnMut(String)) {
     let lossy = String::from_utf8_lossy(&change.path);
     let lower = lossy.to_lowercase();
     if FOR_PEOPLE
         .iter()
         .any(|place| lower == *place || (place.ends_with('/') && lower.starts_with(place)))
     {
-        add("a person has to make this change: it decides what runs with the repository's rights".to_owned());
+        add(words::for_people(language).to_owned());
     }
     let name = lower.rsplit('/').next().unwrap_or_default();
     if REFUSED_NAMES.contains(&name) {
-        add("this file makes git fetch from elsewhere; a person has to change it".to_owned());
+        add(words::fetches(language).to_owned());
     }
     if change.old_mode == "160000" || change.new_mode == "160000" {
-        add("submodules are not added, changed or removed by the agent".to_owned());
+        add(words::submodule(language).to_owned());
     }
     if protected.is_match(lossy.as_ref()) {
-        add("the repository protects this path (`protected_paths`)".to_owned());
+        add(words::protected(language).to_owned());
     }
 }
 

@@ -71,11 +71,15 @@ impl Verdict {
 /// # Errors
 /// When the database does not take it; GitHub may then deliver it again.
 pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result<Accepted, StoreError> {
-    let intents = triage(delivery, rules);
+    let mut tx = store.begin().await?;
+    let rules = Rules {
+        own_label: own_label(&mut tx, delivery).await?,
+        ..rules.clone()
+    };
+    let intents = triage(delivery, &rules);
     // Most failed checks are of commits that nobody here made.
     let is_noise = |intent: &Intent| matches!(intent, Intent::Ignore(_) | Intent::ChecksFailed { .. });
     let is_ignored = intents.iter().all(is_noise);
-    let tx = store.begin().await?;
     let mut applying = Applying {
         tx,
         delivery,
@@ -98,6 +102,15 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
     }
     tx.commit().await?;
     Ok(Accepted { verdict, outcome, jobs })
+}
+
+/// The repository's own label, where the delivery speaks of one.
+async fn own_label(tx: &mut Tx, delivery: &Delivery) -> Result<Option<String>, StoreError> {
+    let is_of_label = delivery.event == "issues" && matches!(delivery.action.as_str(), "labeled" | "unlabeled");
+    match &delivery.repo {
+        Some(repo) if is_of_label => tx.repo_label(repo.id).await,
+        _ => Ok(None),
+    }
 }
 
 /// The delivery as a row. The body is kept only when something is made of it: most of what

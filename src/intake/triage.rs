@@ -24,6 +24,8 @@ pub(super) const CONTROL_PRIORITY: i32 = 10;
 pub struct Rules {
     /// Label that starts work on an issue, matched without case.
     pub label: String,
+    /// The repository's own one, which does so, too.
+    pub own_label: Option<String>,
     /// Word that begins a command, matched without case.
     pub command: String,
     /// What the program's own words are written in.
@@ -43,6 +45,7 @@ impl Rules {
     pub fn new(github: &GitHubConfig, queue: &QueueConfig, bot_slug: Option<String>) -> Self {
         Self {
             label: github.label.clone(),
+            own_label: None,
             command: github.command.clone(),
             language: github.language.into(),
             app_id: github.app_id.map(AppId),
@@ -50,6 +53,14 @@ impl Rules {
             allowed_apps: github.allowed_apps.iter().copied().map(AppId).collect(),
             max_attempts: queue.max_attempts,
         }
+    }
+}
+
+impl Rules {
+    /// Whether a label is one that starts work.
+    fn starts_work(&self, label: &str) -> bool {
+        let same = |other: &String| other.to_lowercase() == label.to_lowercase();
+        same(&self.label) || self.own_label.as_ref().is_some_and(same)
     }
 }
 
@@ -243,7 +254,7 @@ impl Seen<'_> {
 
     fn issue(&self, issue: &IssueFacts, label: Option<&str>) -> Intent {
         let subject = Subject::Issue(issue.number);
-        let ours = label.filter(|label| label.to_lowercase() == self.rules.label.to_lowercase());
+        let ours = label.filter(|label| self.rules.starts_work(label));
         match (self.delivery.action.as_str(), ours) {
             ("labeled" | "unlabeled", _) if issue.is_pull() => Intent::Ignore("labels on pull requests mean nothing"),
             ("labeled" | "unlabeled", None) => Intent::Ignore("another label"),

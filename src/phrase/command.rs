@@ -141,3 +141,63 @@ pub fn table(language: Language, command: &str, label: &str) -> String {
     ));
     lines.join("\n")
 }
+
+/// Nothing is there that could be stopped.
+pub fn nothing_to_stop(language: Language) -> &'static str {
+    language.pick("Nothing is running or queued here.", "此处没有正在运行或排队的任务。")
+}
+
+/// Nobody waits for an answer.
+pub fn nothing_asked(language: Language) -> &'static str {
+    language.pick(
+        "Nothing here waits for an answer, so nothing was done with it.",
+        "此处没有等待回答的问题，因此未作处理。",
+    )
+}
+
+/// More answers than are read.
+pub fn too_many_answers(language: Language) -> &'static str {
+    language.pick(
+        "That question has too many answers already; this one was not added.",
+        "该问题的回答已过多；没有添加这一条。",
+    )
+}
+
+/// Where a job stands; `before` counts those that come first, for one that waits.
+pub fn stands(language: Language, job: &str, state: &str, before: Option<u64>, reason: Option<&str>) -> String {
+    let chinese_state = match state {
+        "queued" => "排队中",
+        "leased" => "运行中",
+        "waiting" => "等待答复",
+        "publishing" => "发布中",
+        "done" => "已完成",
+        "cancelled" => "已取消",
+        "dead" => "已放弃",
+        other => other,
+    };
+    let place = before.map_or_else(String::new, |before| match before {
+        0 => language.pick(", next in line".to_owned(), "，即将开始".to_owned()),
+        before => language.pick(format!(", {before} before it"), format!("，前面还有 {before} 个")),
+    });
+    let reason = reason.map_or_else(String::new, |reason| {
+        language.pick(format!(" ({reason})"), format!("（{reason}）"))
+    });
+    language.pick(
+        format!("- job {job} is **{state}**{place}{reason}"),
+        format!("- 任务 {job}：**{chinese_state}**{place}{reason}"),
+    )
+}
+
+/// Nothing was ever asked.
+pub fn nothing_yet(language: Language, is_pull: bool) -> &'static str {
+    match is_pull {
+        true => language.pick(
+            "Nothing was asked of me on this pull request yet.",
+            "此拉取请求上还没有向我提出过请求。",
+        ),
+        false => language.pick(
+            "Nothing was asked of me on this issue yet.",
+            "此议题上还没有向我提出过请求。",
+        ),
+    }
+}

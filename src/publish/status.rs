@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{Publisher, dispatch, outcome, plan, threads};
+use crate::effect::{Effect, EffectBody};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
 use crate::ids::{CommentId, JobId};
@@ -77,12 +78,17 @@ pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
 /// The whole text of the comment as the job's log has it now, for a job that nobody holds.
 pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&Outcome>) -> Result<String, StoreError> {
     let log = Log::of(publisher, &job.id).await?;
+    let mut tx = publisher.store.begin().await?;
+    let effects = tx.effects(&job.id).await?;
+    drop(tx);
+    // What the row of the last words had to say is said by whoever says them.
+    let (details, drafts) = last_words_of(&effects, plan::at(job, 0));
     let view = StatusView {
         job,
         events: log.events(),
         outcome,
-        details: "",
-        drafts: "",
+        details,
+        drafts,
         command: &publisher.command,
         used: publisher.used(job).await?,
         language: publisher.language,
@@ -212,6 +218,17 @@ pub(super) struct LastWords<'a> {
     pub(super) drafts: &'a str,
 }
 
+/// What the last words of a round were to be, as its row has them.
+fn last_words_of(effects: &[Effect], round_start: i64) -> (&str, &str) {
+    let last = effects.iter().rev().filter(|effect| effect.seq >= round_start);
+    last.filter_map(|effect| match &effect.body {
+        EffectBody::FinalStatus { details, drafts } => Some((details.as_str(), drafts.as_str())),
+        _ => None,
+    })
+    .next()
+    .unwrap_or_default()
+}
+
 /// The last edit. Its outcome is computed from what landed.
 pub(super) async fn update_final(
     publisher: &Publisher,
@@ -235,7 +252,7 @@ pub(super) async fn update_final(
         .job
         .outcome
         .as_ref()
-        .map(|planned| outcome::outcome_of(planned, &effects, plan::at(&leased.job, 0)));
+        .map(|planned| outcome::outcome_of(publisher.language, planned, &effects, plan::at(&leased.job, 0)));
     let details = threads::before(publisher.language, &effects, plan::at(&leased.job, 0), end.details);
     let view = StatusView {
         job: &leased.job,
@@ -269,8 +286,8 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
     };
     text.push('\n');
     if view.outcome.is_none() && waits.is_none() {
-        steps(&mut text, view.events);
-        agent_plan(&mut text, view.events, safe);
+        steps(&mut text, view);
+        agent_plan(&mut text, view, safe);
     }
     let landed = match (view.outcome, &view.job.outcome) {
         (Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. }), _) => true,
@@ -283,7 +300,7 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
     }
     let totals = Totals::of(view.events.iter().map(|event| &event.body));
     if totals.price_unknown {
-        let model = safe(model_of(view.events).unwrap_or("the model"));
+        let model = safe(model_of(view.events).unwrap_or(words::the_model(view.language)));
         let _ = writeln!(text, "\n> [!WARNING]\n> {}", money::unpriced(view.language, &model));
     }
     notes(&mut text, view.events, safe);
@@ -313,13 +330,14 @@ fn open_question(events: &[Event]) -> Option<(&Question, DateTime<Utc>)> {
 }
 
 fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
+    let language = view.language;
     let again = match &view.job.request.trigger {
-        Trigger::Label { label } => format!("To try again, put the label `{label}` on again."),
-        Trigger::Checks { .. } => crate::phrase::check::again(view.language, view.command),
-        _ => "To try again, repeat the command.".to_owned(),
+        Trigger::Label { label } => words::again(language, Some(label)),
+        Trigger::Checks { .. } => crate::phrase::check::again(language, view.command),
+        _ => words::again(language, None),
     };
     let kept = |branch: &Option<crate::ids::BranchName>| match branch {
-        Some(branch) => format!("The unfinished work is on the branch `{branch}`. "),
+        Some(branch) => words::kept(language, branch.as_str()),
         None => String::new(),
     };
     match view.outcome {
@@ -332,45 +350,50 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         }
         None => format!("{}\n", words::starting(view.language)),
         Some(Outcome::Opened { pull, branch, sha }) => {
-            format!(
-                "### ✅ Done: #{pull}\n\nThe change is on `{branch}` ({}) and waits for review in #{pull}.\n",
-                sha.short()
-            )
+            let opened = words::opened(language, &pull.to_string(), branch.as_str(), sha.short());
+            format!("{opened}\n")
         }
-        Some(Outcome::Pushed { branch, sha }) => format!("### ✅ Done\n\nPushed {} to `{branch}`.\n", sha.short()),
+        Some(Outcome::Pushed { branch, sha }) => {
+            format!("{}\n", words::pushed(language, branch.as_str(), sha.short()))
+        }
         Some(Outcome::Answered) => format!("{}\n", words::answered(view.language)),
         Some(Outcome::Reviewed { verdict, comments }) => {
             format!("{}\n", words::reviewed(view.language, verdict, *comments))
         }
-        Some(Outcome::NothingToDo { reason }) => format!("### ☑️ No change needed\n\n{}\n", safe(reason)),
+        Some(Outcome::NothingToDo { reason }) => format!("{}\n\n{}\n", words::no_change(language), safe(reason)),
         Some(Outcome::Refused { reason }) => {
-            let why = sentence("This was not worked on: ", &safe(reason));
-            format!("### 🚫 Not done\n\n{why}{again}\n")
+            let why = sentence(language, words::not_worked_on(language), &safe(reason));
+            format!("{}\n\n{why}{again}\n", words::not_done(language))
         }
         Some(Outcome::GaveUp { reason, branch }) => {
-            let why = sentence("", &safe(reason));
-            format!("### ❌ It did not work out\n\n{why}{}{again}\n", kept(branch))
+            let why = sentence(language, "", &safe(reason));
+            format!("{}\n\n{why}{}{again}\n", words::failed(language), kept(branch))
         }
         Some(Outcome::Stopped { reason, branch }) => {
-            let why = sentence("", &safe(reason));
-            format!("### ⏹️ Stopped\n\n{why}{}{again}\n", kept(branch))
+            let why = sentence(language, "", &safe(reason));
+            format!("{}\n\n{why}{}{again}\n", words::stopped(language), kept(branch))
         }
     }
 }
 
 /// A reason as a sentence that others can follow; one of several lines, which may end in a block
 /// of code, as a paragraph of its own.
-fn sentence(before: &str, reason: &str) -> String {
+fn sentence(language: Language, before: &str, reason: &str) -> String {
     let reason = reason.trim();
     if reason.contains('\n') {
         format!("{before}\n\n{reason}\n\n").trim_start().to_owned()
     } else {
-        format!("{before}{}. ", reason.trim_end_matches('.'))
+        format!(
+            "{before}{}{}",
+            reason.trim_end_matches(['.', '。']),
+            words::stop(language)
+        )
     }
 }
 
-fn steps(text: &mut String, events: &[Event]) {
-    for stage in STAGES {
+fn steps(text: &mut String, view: &StatusView<'_>) {
+    let events = view.events;
+    for (stage, words) in STAGES.into_iter().zip(words::stages(view.language)) {
         let started = events
             .iter()
             .any(|event| matches!(&event.body, RunEvent::StageStarted { stage: other } if *other == stage));
@@ -382,22 +405,22 @@ fn steps(text: &mut String, events: &[Event]) {
             (_, Some(took_ms)) => writeln!(
                 text,
                 "- [x] {} ({})",
-                stage.words(),
+                words,
                 text::duration_in_words(Duration::from_millis(took_ms))
             ),
-            (true, None) => writeln!(text, "- [ ] **{}** …", stage.words()),
-            (false, None) => writeln!(text, "- [ ] {}", stage.words()),
+            (true, None) => writeln!(text, "- [ ] **{words}** …"),
+            (false, None) => writeln!(text, "- [ ] {words}"),
         };
     }
 }
 
-fn agent_plan(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
-    let steps = events.iter().rev().find_map(|event| match &event.body {
+fn agent_plan(text: &mut String, view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) {
+    let steps = view.events.iter().rev().find_map(|event| match &event.body {
         RunEvent::PlanUpdated { steps } => Some(steps),
         _ => None,
     });
     let Some(steps) = steps else { return };
-    text.push_str("\nThe agent's plan:\n");
+    let _ = writeln!(text, "\n{}", words::agents_plan(view.language));
     for step in steps.iter().take(20) {
         // Cut first: what is made safe must not be cut in the middle of a mark.
         let line = safe(&text::cap_chars(&step.step, 200)).replace('\n', " ");
@@ -426,8 +449,8 @@ fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {
         let cost = money::cost(view.language, Usd::from_dollars(totals.cost_usd), totals.price_unknown);
         let _ = write!(
             line,
-            "{} turns · {} tokens in, {} out · {cost} · ",
-            totals.turns, totals.input_tokens, totals.output_tokens
+            "{} · {cost} · ",
+            words::tokens(view.language, totals.turns, totals.input_tokens, totals.output_tokens)
         );
     }
     if let Some(used) = view.used.filter(|used| used.sum > Usd::ZERO) {
@@ -446,10 +469,9 @@ fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {
         .count();
     let attempts = attempts.saturating_sub(pauses);
     if attempts > 1 {
-        let _ = write!(line, "attempt {attempts} · ");
+        let _ = write!(line, "{} · ", words::attempt(view.language, attempts));
     }
-    let _ = write!(line, "job {}", view.job.id);
-    line
+    line + &words::job(view.language, view.job.id.as_str())
 }
 
 /// The model named by the last run.

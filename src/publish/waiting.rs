@@ -18,7 +18,7 @@ pub async fn acknowledge_waiting(publisher: &Publisher, job: &Job) -> Result<(),
     let reader = publisher
         .github
         .repo(job.installation, job.repo_id, job.repo.clone(), Access::Read);
-    match authority::authorize(job, &reader).await? {
+    match authority::authorize(publisher.language, job, &reader).await? {
         Authority::Denied(_) => Ok(()),
         Authority::Allowed(_) => Ok(publisher.client(job).react(target, "eyes").await?),
     }

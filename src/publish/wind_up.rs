@@ -8,6 +8,7 @@ use crate::agent::Stop;
 use crate::git::Remote;
 use crate::ids::CommitSha;
 use crate::job::{Job, JobError};
+use crate::phrase::reason;
 use crate::workspace::publish_path;
 
 /// Why a job goes on no more.
@@ -47,7 +48,11 @@ pub async fn wind_up(
         if let Some(to) = fork::by_patch_of(publisher, job, &client).await.map_err(Broken::Job)? {
             let offer = fork::Offer {
                 import: &import,
-                message: &body::message(publisher, &format!("Unfinished work on {}", job.subject), &why),
+                message: &body::message(
+                    publisher,
+                    &reason::unfinished_work(publisher.language, &job.subject.to_string()),
+                    &why,
+                ),
                 to: &to,
                 lead: "",
                 outcome: plan::unfinished(unfinished.stop, why.clone(), None),

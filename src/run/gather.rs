@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guidance::text_of;
+use super::template::template_of;
 use super::{Ports, Work, checks, guidance_of, reviewing, threads};
 use crate::agent::Brief;
 use crate::event::RunEvent;
@@ -16,9 +17,9 @@ use crate::git::{GitError, Remote};
 use crate::github::{Comment, Issue, Pull, PullRepo, RepoClient, Repository};
 use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
-use crate::phrase::thread as thread_words;
+use crate::phrase::{Language, reason, run as words, thread as thread_words};
 use crate::recorder::Recorder;
-use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
+use crate::repo_config::{MAX_REPO_CONFIG_BYTES, PullRules, REPO_CONFIG_PATH, RepoConfig};
 use crate::text;
 use crate::tool::Mode;
 use crate::workspace::{Commands, detect_commands};
@@ -34,8 +35,8 @@ pub enum Target {
         issue: IssueNumber,
         /// The issue's title.
         title: String,
-        /// Whether it is opened as a draft.
-        draft: bool,
+        /// How it is opened.
+        rules: PullRules,
     },
     /// More commits on the branch of an existing pull request.
     ExistingPull {
@@ -106,14 +107,14 @@ pub async fn gather(
         .ok_or_else(|| JobError::Fail("the job has no issue or pull request".to_owned()))?;
     let repository = client.repository().await?;
     let issue = client.issue(number).await?;
-    still_wanted(job, &issue)?;
+    still_wanted(ports.language, job, &issue)?;
     let remote = Remote {
         url: client.git_url(),
         token: Some(client.git_token().await?),
     };
     let (pull, extra_refs) = match job.subject {
         Subject::Pull(_) => {
-            let pull = workable(client.pull(number).await?, job)?;
+            let pull = workable(ports.language, client.pull(number).await?, job)?;
             (Some(pull), vec![format!("refs/pull/{number}/head")])
         }
         _ => (None, Vec::new()),
@@ -129,7 +130,7 @@ pub async fn gather(
     };
     let default = reader.resolve(&repository.default_branch).await?;
     let repo_config = repo_config(&reader, &default, recorder).await?;
-    let (base, target) = target(&reader, &repository, &repo_config, &issue, pull.as_ref()).await?;
+    let (base, target) = target(&reader, &repository, &default, &repo_config, &issue, pull.as_ref()).await?;
     let mut brief = brief(
         job,
         &issue,
@@ -168,11 +169,11 @@ pub async fn gather(
 
 /// The trigger still stands: open, labelled, and with the text that the person saw who asked. A
 /// person who starts a job again at the command line does so after its end took the label off.
-fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
+fn still_wanted(language: Language, job: &Job, issue: &Issue) -> Result<(), JobError> {
     let stopped = |reason: String| Err(JobError::End(Outcome::Stopped { reason, branch: None }));
     // What is closed can still be asked about.
     if issue.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
-        return stopped(format!("#{} was closed", issue.number));
+        return stopped(reason::closed(language, &issue.number.to_string()));
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
     let first_round = job.round == 0;
@@ -180,7 +181,7 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
         && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
-        return stopped(format!("the label `{label}` was removed"));
+        return stopped(reason::unlabelled(language, label));
     }
     if matches!(job.request.trigger, Trigger::Checks { .. }) {
         return Ok(()); // our own continuation: nobody read the text and asked for work on it
@@ -188,11 +189,11 @@ fn still_wanted(job: &Job, issue: &Issue) -> Result<(), JobError> {
     let pinned = (job.pins.title.as_deref(), job.pins.body.as_deref());
     let (Some(title), Some(body)) = pinned else {
         return Err(JobError::End(Outcome::Refused {
-            reason: "it is not known what the text was when this was asked for; ask again".to_owned(),
+            reason: reason::unknown_text(language).to_owned(),
         }));
     };
     if title != issue.title || body != issue.body {
-        let reason = "the title or description was edited after this was asked for (content_changed); read it again, then ask again";
+        let reason = reason::edited(language);
         return Err(JobError::End(Outcome::Refused {
             reason: reason.to_owned(),
         }));
@@ -225,24 +226,15 @@ fn mode_of(kind: JobKind) -> Mode {
     }
 }
 
-fn workable(pull: Pull, job: &Job) -> Result<Pull, JobError> {
+fn workable(language: Language, pull: Pull, job: &Job) -> Result<Pull, JobError> {
     let refuse = |reason: String| Err(JobError::End(Outcome::Refused { reason }));
     if pull.state != "open" && !matches!(job.kind, JobKind::Ask | JobKind::Draft) {
-        let word = if pull.merged { "merged" } else { "closed" };
-        return refuse(format!(
-            "pull request #{} is {word}; commits on its branch would go nowhere",
-            pull.number
-        ));
+        return refuse(reason::pull_over(language, &pull.number.to_string(), pull.merged));
     }
     if let Some(pinned) = &job.pins.head_sha
         && *pinned != pull.head.sha
     {
-        let reason = format!(
-            "the branch moved from {} to {} after this was asked for (head_moved); ask again",
-            pinned.short(),
-            pull.head.sha.short()
-        );
-        return refuse(reason);
+        return refuse(reason::head_moved(language, pinned.short(), pull.head.sha.short()));
     }
     Ok(pull)
 }
@@ -257,9 +249,24 @@ fn fork_of(pull: &Pull, repository: &Repository) -> Option<Fork> {
     })
 }
 
+/// The repository's pull request template, as its default branch has it. Without it the body has
+/// our own sections.
+async fn template(reader: &Reader<'_>, default: &CommitSha) -> Result<Option<String>, JobError> {
+    let files = reader.files(default).await?;
+    let Some(path) = template_of(&files) else {
+        return Ok(None);
+    };
+    let bytes = reader
+        .ports
+        .git
+        .read_file(reader.mirror, reader.remote, default, path, MAX_RULES_BYTES);
+    Ok(text_of(bytes.await)?.ok().flatten())
+}
+
 async fn target(
     reader: &Reader<'_>,
     repository: &Repository,
+    default: &CommitSha,
     repo_config: &RepoConfig,
     issue: &Issue,
     pull: Option<&Pull>,
@@ -280,11 +287,13 @@ async fn target(
     }
     let base = branch(repo_config.base.as_deref().unwrap_or(&repository.default_branch))?;
     let sha = reader.resolve(base.as_str()).await?;
+    let template = template(reader, default).await?;
+    let closes = base.as_str() == repository.default_branch;
     let target = Target::NewPull {
         base,
         issue: issue.number,
         title: issue.title.clone(),
-        draft: repo_config.draft.unwrap_or(true),
+        rules: repo_config.pull_rules(closes, template),
     };
     Ok((sha, target))
 }
@@ -297,10 +306,8 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
         Ok(config) => {
             let unused = config.not_built();
             if !unused.is_empty() {
-                let text = format!(
-                    "`{REPO_CONFIG_PATH}`: {} has no effect in this version.",
-                    unused.join(", ")
-                );
+                let language = reader.ports.language;
+                let text = words::no_effect(language, REPO_CONFIG_PATH, &unused.join(", "));
                 recorder.record(RunEvent::Noted { text }).await?;
             }
             Ok(config)
@@ -308,7 +315,7 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
         Err(problem) => {
             recorder
                 .record(RunEvent::Noted {
-                    text: format!("{problem}. Nothing of that file is used."),
+                    text: words::nothing_used(reader.ports.language, &problem),
                 })
                 .await?;
             Ok(RepoConfig::default())
@@ -456,7 +463,7 @@ impl Reader<'_> {
             .await
         {
             Err(GitError::NotFound(_)) => {
-                let reason = format!("the branch `{branch}` does not exist or has no commit yet");
+                let reason = reason::no_branch(self.ports.language, branch);
                 Err(JobError::End(Outcome::Refused { reason }))
             }
             other => Ok(other?),

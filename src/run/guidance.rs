@@ -10,6 +10,7 @@ use crate::agent::Guidance;
 use crate::git::{GitError, Remote};
 use crate::ids::CommitSha;
 use crate::job::JobError;
+use crate::phrase::run as words;
 use crate::skill::{MAX_SKILL_BYTES, MAX_SKILLS, SKILL_FILE, SKILL_FOLDERS, Skill, Source};
 use crate::text;
 
@@ -44,21 +45,18 @@ pub async fn guidance_of(
         .filter_map(|path| Some((skill_of(path)?, path.as_str())))
         .collect();
     if found.len() > MAX_SKILLS {
-        note(format!(
-            "The repository has {} skills; the first {MAX_SKILLS} are offered.",
-            found.len()
-        ));
+        note(words::many_skills(ports.language, found.len(), MAX_SKILLS));
     }
     for (name, path) in found.into_iter().take(MAX_SKILLS) {
         let parsed = match read(path, MAX_SKILL_BYTES).await? {
             Ok(Some(text)) => Skill::parse(name, &text, Source::Repository),
             // A link that leads out of the tree.
-            Ok(None) => Err("it is no file of the repository".to_owned()),
+            Ok(None) => Err(words::no_file(ports.language).to_owned()),
             Err(problem) => Err(problem),
         };
         match parsed {
             Ok(skill) => skills.push(skill),
-            Err(problem) => note(format!("{path} is not used: {problem}")),
+            Err(problem) => note(words::not_used(ports.language, path, &problem)),
         }
     }
     let mut folder_rules = BTreeMap::new();
@@ -66,7 +64,7 @@ pub async fn guidance_of(
         match read(path, MAX_RULES_BYTES).await? {
             Ok(Some(text)) if !text.trim().is_empty() => drop(folder_rules.insert(folder.to_owned(), text)),
             Ok(_) => {}
-            Err(problem) => note(format!("{path} is not used: {problem}")),
+            Err(problem) => note(words::not_used(ports.language, path, &problem)),
         }
     }
     guidance.folder_rules = folder_rules;

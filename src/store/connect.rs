@@ -245,6 +245,7 @@ fn migrator() -> Migrator {
         (5, "drafts", include_str!("../../migrations/0005_drafts.sql")),
         (6, "steering", include_str!("../../migrations/0006_steering.sql")),
         (7, "reminders", include_str!("../../migrations/0007_reminders.sql")),
+        (8, "labels", include_str!("../../migrations/0008_labels.sql")),
     ];
     Migrator::with_migrations(
         migrations

@@ -65,6 +65,55 @@ impl Tx {
         Ok(())
     }
 
+    /// The label that starts work in a repository besides the server's.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn repo_label(&mut self, id: RepoId) -> Result<Option<String>, StoreError> {
+        let label = on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT label
+                 FROM repository_labels
+                 WHERE repo_id = $1"
+            )
+            .bind(id.as_i64()),
+            fetch_optional
+        )?;
+        Ok(label)
+    }
+
+    /// Stores what a repository's own file says of its label; nothing: it has none.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn set_repo_label(&mut self, id: RepoId, label: Option<&str>) -> Result<(), StoreError> {
+        match label {
+            Some(label) => on_db!(
+                self,
+                sqlx::query(
+                    "INSERT INTO repository_labels (repo_id, label)
+                     VALUES ($1, $2)
+                     ON CONFLICT (repo_id) DO UPDATE
+                     SET label = excluded.label"
+                )
+                .bind(id.as_i64())
+                .bind(label),
+                execute
+            )?,
+            None => on_db!(
+                self,
+                sqlx::query(
+                    "DELETE FROM repository_labels
+                     WHERE repo_id = $1"
+                )
+                .bind(id.as_i64()),
+                execute
+            )?,
+        };
+        Ok(())
+    }
+
     /// All repositories of an installation become inactive (uninstalled, suspended) or active.
     ///
     /// # Errors

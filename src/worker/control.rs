@@ -8,7 +8,7 @@ use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
 use crate::job::{Job, JobError, Outcome};
 use crate::money::Usd;
-use crate::phrase::{command as words, money};
+use crate::phrase::{command, money, reason};
 use crate::publish;
 use crate::question::Reply;
 use crate::store::{AnswerResult, JobFilter, NewCap};
@@ -28,7 +28,7 @@ impl Worker {
     pub(super) async fn stop(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         let job = &in_hand.leased.job;
-        let reason = format!("{} asked to stop", job.request.actor.login);
+        let reason = reason::asked_to_stop(self.ports.language, &job.request.actor.login);
         let mut tx = self.publisher.store.begin().await?;
         let stopped = tx
             .cancel_subject(job.repo_id, &job.subject, &reason, self.ports.clock.now())
@@ -45,12 +45,12 @@ impl Worker {
         tx.commit().await?;
         match stopped.len() {
             0 => {
-                self.answer(in_hand, "Nothing is running or queued here.".to_owned())
-                    .await
+                let words = command::nothing_to_stop(self.ports.language);
+                self.answer(in_hand, words.to_owned()).await
             }
             // What never began has no status comment of its own.
             _ if waiting > 0 => {
-                let words = words::taken_back(self.publisher.language, waiting, waiting < stopped.len());
+                let words = command::taken_back(self.publisher.language, waiting, waiting < stopped.len());
                 self.answer(in_hand, words).await
             }
             // The status comment of the stopped job tells the rest.
@@ -81,8 +81,8 @@ impl Worker {
         let why_not = match heard {
             // The status comment of the job tells the rest.
             AnswerResult::Taken => return self.end(in_hand, Outcome::Answered).await,
-            AnswerResult::NothingAsked => "Nothing here waits for an answer, so nothing was done with it.",
-            AnswerResult::TooMany => "That question has too many answers already; this one was not added.",
+            AnswerResult::NothingAsked => command::nothing_asked(self.ports.language),
+            AnswerResult::TooMany => command::too_many_answers(self.ports.language),
         };
         self.answer(in_hand, why_not.to_owned()).await
     }
@@ -151,26 +151,26 @@ impl Worker {
             if other.state.is_final() && !lines.is_empty() {
                 break;
             }
-            let place = match other.state {
-                crate::job::JobState::Queued => format!(", {} jobs before it", tx.queue_position(&other.id).await?),
-                _ => String::new(),
+            let before = match other.state {
+                crate::job::JobState::Queued => Some(tx.queue_position(&other.id).await?),
+                _ => None,
             };
-            let reason = other
-                .reason
-                .as_deref()
-                .map_or_else(String::new, |reason| format!(" ({})", self.publisher.safe(reason)));
-            lines.push(format!("- job {} is **{}**{place}{reason}", other.id, other.state));
+            let reason = other.reason.as_deref().map(|reason| self.publisher.safe(reason));
+            let state = other.state.to_string();
+            lines.push(command::stands(
+                self.ports.language,
+                other.id.as_str(),
+                &state,
+                before,
+                reason.as_deref(),
+            ));
             if other.state.is_final() {
                 break;
             }
         }
         if lines.is_empty() {
-            let what = if matches!(job.subject, Subject::Pull(_)) {
-                "pull request"
-            } else {
-                "issue"
-            };
-            return Ok(format!("Nothing was asked of me on this {what} yet."));
+            let is_pull = matches!(job.subject, Subject::Pull(_));
+            return Ok(command::nothing_yet(self.ports.language, is_pull).to_owned());
         }
         Ok(lines.join("\n"))
     }

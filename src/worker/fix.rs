@@ -15,6 +15,7 @@ use crate::github::RepoClient;
 use crate::ids::{CommitSha, RunId};
 use crate::job::{Job, JobError, JobKind, Outcome};
 use crate::memory::{Keeper, Lasting, Memory};
+use crate::phrase::{reason, run as words};
 use crate::publish::{self, BUNDLE, Carry};
 use crate::question::Asked;
 use crate::run::{
@@ -94,6 +95,7 @@ impl Worker {
             }
             (gathered, _) => gathered?,
         };
+        self.note_label(job, gathered.work.repo_config.label.as_deref()).await?;
         if carry.is_none() {
             self.show_at_work(in_hand, &gathered.target).await?;
         }
@@ -139,6 +141,15 @@ impl Worker {
                 .await?;
         }
         Ok(Worked::Finished(Box::new(finished), target))
+    }
+
+    /// Stores the repository's own label, so that it starts work from now on.
+    async fn note_label(&self, job: &Job, label: Option<&str>) -> Result<(), StoreError> {
+        let mut tx = self.publisher.store.begin().await?;
+        if tx.repo_label(job.repo_id).await?.as_deref() != label {
+            tx.set_repo_label(job.repo_id, label).await?;
+        }
+        tx.commit().await
     }
 
     /// Stores where work stands that is finished and goes to a branch that others use, too.
@@ -214,11 +225,11 @@ impl Worker {
                 base,
                 issue,
                 title,
-                draft,
+                rules,
             } => publish::Goal::NewPull {
                 base,
                 issue: (issue, title),
-                draft,
+                rules,
             },
             Target::ExistingPull {
                 branch,
@@ -264,7 +275,7 @@ impl Worker {
         let asked = now.filter(|job| job.cancel_requested_at.is_some());
         Ok(asked
             .and_then(|job| job.reason)
-            .unwrap_or_else(|| "it was stopped".to_owned()))
+            .unwrap_or_else(|| reason::stopped(self.ports.language).to_owned()))
     }
 
     /// What an earlier attempt left, if its checkout is still on this machine and still fits: a
@@ -299,7 +310,7 @@ impl Worker {
             if let Some(asked) = &asked {
                 gathered.work.brief.notes.extend(self.said_before(job, asked).await?);
             }
-            let text = "An earlier attempt's work is not on this machine or does not fit any more; this one starts anew, with what is left of the limits.".to_owned();
+            let text = words::begins_anew(self.ports.language).to_owned();
             in_hand.recorder.record(RunEvent::Noted { text }).await?;
             let spent = conversation.only_spent();
             forget(in_hand, &spent).await?;

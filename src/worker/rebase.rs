@@ -14,7 +14,7 @@ use crate::event::{RunEvent, Stage};
 use crate::github::RepoClient;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome};
-use crate::phrase::branch as words;
+use crate::phrase::{branch as words, reason};
 use crate::publish::{self, BUNDLE, ByPatch, Carry, Checks, FinishedMerge, MergePlan, Planned};
 use crate::run::{
     self, BaseMerge, Bench, CONVERSATION, Earlier, EarlierMerge, Finished, Gathered, Joined, Place, Ports, Target,
@@ -356,7 +356,7 @@ impl Worker {
         if broken.is_empty() {
             return Ok(Ok(merge));
         }
-        let why = format!("checks that passed before fail with the merge: {}", broken.join(", "));
+        let why = reason::broken_by_merge(self.publisher.language, &broken.join(", "));
         self.put_beside(in_hand, &now, why).await.map(Err)
     }
 

@@ -13,6 +13,7 @@ use crate::agent::{Answer, People, Question, Stop, answer};
 use crate::event::Stage;
 use crate::ids::CommitSha;
 use crate::job::{Job, JobError, Lease};
+use crate::phrase::reason as words;
 use crate::publish;
 use crate::question::{Asked, Reply};
 use crate::run;
@@ -174,12 +175,15 @@ impl Worker {
     pub(super) async fn wound_up(&self, in_hand: &InHand<'_>) -> Result<Option<publish::Planned>, JobError> {
         let job = &in_hand.leased.job;
         let asked = self.question_of(job).await?;
-        let why_stopped = job.reason.clone().unwrap_or_else(|| "it was stopped".to_owned());
+        let why_stopped = job
+            .reason
+            .clone()
+            .unwrap_or_else(|| words::stopped(self.ports.language).to_owned());
         let stop = match &asked {
             _ if job.cancel_requested_at.is_some() => Stop::Cancelled,
-            Some(asked) if asked.is_expired => Stop::Stuck(format!(
-                "nobody answered the question by {}",
-                asked.answer_by.format("%Y-%m-%d %H:%M UTC")
+            Some(asked) if asked.is_expired => Stop::Stuck(words::no_answer(
+                self.ports.language,
+                &asked.answer_by.format("%Y-%m-%d %H:%M UTC").to_string(),
             )),
             _ => return Ok(None),
         };

@@ -56,6 +56,7 @@ impl Answer {
 
 fn rules() -> Rules {
     Rules {
+        own_label: None,
         label: "agent".to_owned(),
         command: "/agent".to_owned(),
         language: Language::English,

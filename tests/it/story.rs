@@ -15,6 +15,7 @@ mod label;
 mod memory;
 mod money;
 mod outcome;
+mod pulls;
 mod rebase;
 mod repository;
 mod restart;

@@ -9,6 +9,7 @@ use crate::intake::payload::BadDelivery;
 fn rules() -> Rules {
     Rules {
         label: "agent".to_owned(),
+        own_label: Some("Robot".to_owned()),
         command: "/agent".to_owned(),
         language: Language::English,
         app_id: Some(AppId(77)),
@@ -92,6 +93,13 @@ fn commented(text: &str, parts: Value) -> Value {
         all[key] = value.clone();
     }
     body("created", all)
+}
+
+#[test]
+fn the_repositorys_own_label_starts_work_too() {
+    let own = |name: &str| labelled(json!({"label": {"name": name}}));
+    assert_eq!(started("issues", &own("robot")).kind, JobKind::Fix);
+    ignored("issues", &own("robots"), "another label");
 }
 
 #[test]

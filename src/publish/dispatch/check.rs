@@ -41,7 +41,7 @@ impl Step<'_> {
         let Some(planned) = &job.outcome else {
             return Ok(Landed::Not(EffectState::Skipped, "the job has no outcome".to_owned()));
         };
-        let outcome = outcome::outcome_of(planned, &effects, plan::at(job, 0));
+        let outcome = outcome::outcome_of(self.publisher.language, planned, &effects, plan::at(job, 0));
         let settled = check::settle(publisher, self.client, job, &effects, &outcome).await?;
         match known(settled)? {
             Some(id) => Ok(Landed::As(id)),

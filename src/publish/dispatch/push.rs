@@ -11,7 +11,7 @@ use crate::git::{GitError, Import, Remote, TreePolicy};
 use crate::github::{Access, RepoClient};
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError};
-use crate::phrase::branch as words;
+use crate::phrase::{branch as words, reason};
 use crate::publish::carry::{Carry, beside};
 use crate::publish::{BUNDLE, Publisher};
 use crate::secret::Secret;
@@ -94,10 +94,8 @@ impl Step<'_> {
             return Ok(None);
         };
         let pull = self.client.pull(*number).await?;
-        Ok((pull.state != "open").then(|| {
-            let word = if pull.merged { "merged" } else { "closed" };
-            format!("pull request #{number} was {word} meanwhile")
-        }))
+        Ok((pull.state != "open")
+            .then(|| reason::pull_over_meanwhile(self.publisher.language, &number.to_string(), pull.merged)))
     }
 
     /// Where somebody moved the branch meanwhile, the work is carried over first. Where it moves on
@@ -118,7 +116,7 @@ impl Step<'_> {
             Some(over) => over,
             None => match publisher.git.push(&repo, there, sha, branch, promise.expect).await {
                 Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
-                Err(GitError::Moved(_)) => format!("somebody pushed to `{branch}` meanwhile"),
+                Err(GitError::Moved(_)) => reason::pushed_meanwhile(publisher.language, branch.as_str()),
                 Err(error) => return Err(error.into()),
             },
         };

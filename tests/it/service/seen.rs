@@ -156,7 +156,8 @@ pub fn lasting(words: &str) -> String {
         (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID"),
         (r"\b[0-9a-f]{7,40}\b", "SHA"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TIME"),
-        (r"\d+ tokens in, \d+ out · \$[0-9.]+", "TOKENS · MONEY"),
+        (r"\d+ tokens in, \d+ out(?: ·|,) \$[0-9.]+", "TOKENS · MONEY"),
+        (r"输入 \d+、输出 \d+ 个 token(?: ·|,) \$[0-9.]+", "TOKENS · MONEY"),
         (r"\b\d+(?:\.\d+)? (?:ms|s|min)\b(?: \d+ s)?", "DURATION"),
     ];
     passing.iter().fold(words.to_owned(), |words, (pattern, name)| {

@@ -120,6 +120,22 @@ async fn old_deliveries_are_removed_in_portions_oldest_first() {
 }
 
 #[tokio::test]
+async fn a_repositorys_label_is_what_its_file_said_last() {
+    each(async |store| {
+        let load = async |id| with(&store, async |tx| tx.repo_label(id).await).await.unwrap();
+        assert_eq!(load(RepoId(7)).await, None);
+        for label in [Some("robot"), Some("bot"), None, Some("robot")] {
+            with(&store, async |tx| tx.set_repo_label(RepoId(7), label).await)
+                .await
+                .unwrap();
+            assert_eq!(load(RepoId(7)).await.as_deref(), label);
+        }
+        assert_eq!(load(RepoId(8)).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_repository_is_what_github_said_last() {
     each(async |store| {
         let mut repo = RepoRow {

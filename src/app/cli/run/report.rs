@@ -117,7 +117,7 @@ impl Report<'_> {
             "commit": self.left.as_ref().map(|(_, commit)| commit),
             "files": files,
             "diff": change.map(|change| &change.diff),
-            "noticed": change.map(|change| risks_of(&change.diff)),
+            "noticed": change.map(|change| risks_of(Language::English, &change.diff)),
             "violations": self.finished.map(|finished| &finished.violations),
             "checks": {"base": verdict.map(|verdict| &verdict.base), "head": verdict.map(|verdict| &verdict.head)},
             "totals": self.totals,

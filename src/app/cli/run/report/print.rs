@@ -12,6 +12,7 @@ use super::{Report, drafts};
 use crate::agent::Stop;
 use crate::event::CheckRun;
 use crate::git::Change;
+use crate::phrase::Language;
 use crate::publish::risks_of;
 use crate::run::ChangeSet;
 use crate::text;
@@ -65,7 +66,10 @@ impl Report<'_> {
         }
         self.print_words(&page);
         let change = self.finished.and_then(|finished| finished.change.as_ref());
-        for risk in change.map(|change| risks_of(&change.diff)).unwrap_or_default() {
+        for risk in change
+            .map(|change| risks_of(Language::English, &change.diff))
+            .unwrap_or_default()
+        {
             say!();
             page.words(&format!("Noticed in the difference: {risk}"));
         }

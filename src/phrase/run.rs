@@ -1,0 +1,73 @@
+//! Notes of a run that people read in the status comment: what happened on the way. Pure text.
+//! Never a verdict.
+
+use super::Language;
+
+/// The checks failed and the agent goes on.
+pub fn checks_failed(language: Language) -> &'static str {
+    language.pick(
+        "The checks of the change failed; the agent is shown the result.",
+        "改动未通过检查；结果已交给代理。",
+    )
+}
+
+/// The change is not allowed and the agent goes on.
+pub fn breaks_rules(language: Language, broken: &str) -> String {
+    language.pick(
+        format!("The change breaks rules and goes back to the agent: {broken}"),
+        format!("改动违反规则，退回给代理：{broken}"),
+    )
+}
+
+/// An earlier attempt is of no use.
+pub fn begins_anew(language: Language) -> &'static str {
+    language.pick(
+        "An earlier attempt's work is not on this machine or does not fit any more; this one starts anew, with what is left of the limits.",
+        "先前尝试的成果不在此机器上或已不适用；本次在剩余限额内重新开始。",
+    )
+}
+
+/// Keys of the repository's file that do nothing.
+pub fn no_effect(language: Language, file: &str, keys: &str) -> String {
+    language.pick(
+        format!("`{file}`: {keys} has no effect in this version."),
+        format!("`{file}`：{keys} 在此版本中不起作用。"),
+    )
+}
+
+/// The repository's file cannot be read.
+pub fn nothing_used(language: Language, problem: &str) -> String {
+    language.pick(
+        format!("{problem}. Nothing of that file is used."),
+        format!("{problem}。该文件的内容均未使用。"),
+    )
+}
+
+/// A command that formats the change failed.
+pub fn format_failed(language: Language, command: &str, how: &str) -> String {
+    language.pick(
+        format!("The format command {command} failed ({how}); what it changed until then is part of the change."),
+        format!("格式化命令 {command} 失败（{how}）；此前它所做的修改已计入改动。"),
+    )
+}
+
+/// More skills than are offered.
+pub fn many_skills(language: Language, found: usize, most: usize) -> String {
+    language.pick(
+        format!("The repository has {found} skills; the first {most} are offered."),
+        format!("仓库有 {found} 个技能；只提供前 {most} 个。"),
+    )
+}
+
+/// A path that leads somewhere else.
+pub fn no_file(language: Language) -> &'static str {
+    language.pick("it is no file of the repository", "它不是仓库中的文件")
+}
+
+/// A file for agents that is left out.
+pub fn not_used(language: Language, path: &str, problem: &str) -> String {
+    language.pick(
+        format!("{path} is not used: {problem}"),
+        format!("未使用 {path}：{problem}"),
+    )
+}
