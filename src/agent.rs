@@ -241,6 +241,7 @@ pub enum SolveError {
 /// log.
 pub async fn solve(task: Task<'_>) -> Result<Solution, SolveError> {
     let mut meter = Meter::new(task.budget, task.resume.as_ref());
+    meter.speak(task.setting.language);
     if task.recorder.has_ledger() {
         meter.leave_money_to_the_ledger();
     }

@@ -9,6 +9,7 @@ pub mod branch;
 pub mod check;
 pub mod command;
 pub mod draft;
+pub mod limit;
 pub mod money;
 pub mod plan;
 pub mod policy;

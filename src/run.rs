@@ -465,6 +465,7 @@ impl Desk<'_> {
         let config = &self.ports.agent;
         let failed = verdict.base.iter().filter(|check| !check.passed());
         Setting {
+            language: self.ports.language,
             environment: environment::look(self.sandbox, self.cancel).await,
             network: false,
             failing_checks: failed.map(|check| check.command.clone()).collect(),

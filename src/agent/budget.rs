@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::agent::{Budget, Checkpoint};
 use crate::model::{ChatReply, Failed};
 use crate::money::{Cap, Usd};
+use crate::phrase::{Language, limit as words};
 use crate::text::duration_in_words;
 
 /// Share of a limit from which people and the model are warned.
@@ -17,6 +18,7 @@ const WARN_AT: f64 = 0.8;
 #[derive(Debug)]
 pub(super) struct Meter {
     budget: Budget,
+    language: Language,
     /// Model replies.
     pub(super) turns: u32,
     /// Tokens, input and output together.
@@ -38,6 +40,7 @@ impl Meter {
     pub(super) fn new(budget: Budget, resume: Option<&Checkpoint>) -> Self {
         Self {
             budget,
+            language: Language::default(),
             turns: resume.map_or(0, |earlier| earlier.turn),
             tokens: resume.map_or(0, |earlier| earlier.tokens),
             cost_usd: resume.map_or(0.0, |earlier| earlier.cost_usd),
@@ -132,10 +135,15 @@ impl Meter {
         }
     }
 
+    /// What its words are in.
+    pub(super) fn speak(&mut self, language: Language) {
+        self.language = language;
+    }
+
     /// The limit that is reached, in words.
     pub(super) fn exhausted(&self) -> Option<String> {
         let reached = self.shares().into_iter().find(|limit| limit.share >= 1.0);
-        reached.map(|limit| format!("the limit of {} is reached ({})", limit.of, limit.used))
+        reached.map(|limit| words::reached(self.language, limit.of, &limit.used))
     }
 
     /// Limits that have come near since the last call, each once.
@@ -144,14 +152,7 @@ impl Meter {
         let new: Vec<Limit> = near.filter(|limit| !self.warned.contains(&limit.of)).collect();
         self.warned.extend(new.iter().map(|limit| limit.of));
         new.into_iter()
-            .map(|limit| {
-                format!(
-                    "{:.0} % of the {} are used ({})",
-                    limit.share * 100.0,
-                    limit.of,
-                    limit.used
-                )
-            })
+            .map(|limit| words::near(self.language, limit.share * 100.0, limit.of, &limit.used))
             .collect()
     }
 
@@ -161,20 +162,20 @@ impl Meter {
             Limit {
                 of: "replies",
                 share: share(f64::from(self.turns), f64::from(budget.max_turns)),
-                used: format!("{} of {}", self.turns, budget.max_turns),
+                used: words::of(self.language, &self.turns.to_string(), &budget.max_turns.to_string()),
             },
             Limit {
                 of: "tokens",
                 share: share(self.tokens as f64, budget.max_tokens as f64),
-                used: format!("{} of {}", self.tokens, budget.max_tokens),
+                used: words::of(self.language, &self.tokens.to_string(), &budget.max_tokens.to_string()),
             },
             Limit {
                 of: "time",
                 share: share(self.spent().as_secs_f64(), budget.max_time.as_secs_f64()),
-                used: format!(
-                    "{} of {}",
-                    duration_in_words(self.spent()),
-                    duration_in_words(budget.max_time)
+                used: words::of(
+                    self.language,
+                    &duration_in_words(self.spent()),
+                    &duration_in_words(budget.max_time),
                 ),
             },
         ];
@@ -182,7 +183,11 @@ impl Meter {
             limits.push(Limit {
                 of: "money",
                 share: share(self.cost_usd, budget.max_cost_usd),
-                used: format!("${:.2} of ${:.2}", self.cost_usd, budget.max_cost_usd),
+                used: words::of(
+                    self.language,
+                    &format!("${:.2}", self.cost_usd),
+                    &format!("${:.2}", budget.max_cost_usd),
+                ),
             });
         }
         limits

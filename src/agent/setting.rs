@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::phrase::Language;
 use crate::skill::Shelf;
 
 /// What a trusted repository and the administrator say to the agent beside the main rules.
@@ -34,6 +35,9 @@ pub struct Setting {
     pub review_before_finish: bool,
     /// Turns without an edit or a run until the agent is told to get on.
     pub max_explore_turns: u32,
+    /// What people are told in.
+    #[serde(default)]
+    pub language: Language,
 }
 
 impl Default for Setting {
@@ -45,6 +49,7 @@ impl Default for Setting {
             guidance: Guidance::default(),
             review_before_finish: false,
             max_explore_turns: 15,
+            language: Language::default(),
         }
     }
 }

@@ -481,3 +481,47 @@ pub(super) fn model_of(events: &[Event]) -> Option<&str> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::EffectState;
+    use crate::ids::EffectId;
+
+    fn last(seq: i64, details: &str) -> Effect {
+        Effect {
+            id: EffectId::new(DateTime::UNIX_EPOCH),
+            job: JobId::new(DateTime::UNIX_EPOCH),
+            seq,
+            dedupe_key: seq.to_string(),
+            body: EffectBody::FinalStatus {
+                details: details.to_owned(),
+                drafts: format!("drafts of {details}"),
+            },
+            state: EffectState::Skipped,
+            fence: 1,
+            sent_at: None,
+            tries: 12,
+            remote_id: None,
+            problem: None,
+        }
+    }
+
+    #[test]
+    fn words_that_could_not_be_said_are_kept_for_whoever_says_the_last_ones() {
+        let effects = [last(20, "first round"), last(1_020, "second round")];
+        assert_eq!(
+            last_words_of(&effects, 1_000),
+            ("second round", "drafts of second round")
+        );
+        assert_eq!(
+            last_words_of(&effects[..1], 0),
+            ("first round", "drafts of first round")
+        );
+        assert_eq!(
+            last_words_of(&effects[..1], 1_000),
+            ("", ""),
+            "they are of another round"
+        );
+    }
+}

@@ -300,3 +300,23 @@ async fn a_repositorys_own_label_starts_work_once_its_file_was_read() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn a_limit_that_is_reached_is_told_in_chinese() {
+    usual()
+        .configuration(|config| {
+            config.github.language = forgehand::config::LanguageChoice::Zh;
+            config.budget.max_turns = 3;
+        })
+        .tell(async |service: &mut Service| {
+            let look = || Reply::call("glob", serde_json::json!({"pattern": "*"}));
+            let last = Reply::call("list_directory", serde_json::json!({}));
+            service.model.play([mend(), look(), last]);
+            let issue = service.labelled_issue();
+            service.done().await;
+            let words = service.our_only_words(issue);
+            insta::assert_snapshot!("limit_in_chinese", lasting(&words));
+            assert_eq!(english_of_ours(&words), Vec::<String>::new(), "{words}");
+        })
+        .await;
+}
