@@ -9,7 +9,7 @@ use super::outcome::{pushed, pushed_branch, pushed_id};
 use super::{Publisher, plan, settle, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::github::{Comment, GitHubError, NewPull, RepoClient};
+use crate::github::{Comment, NewPull, RepoClient};
 use crate::ids::{CommentId, IssueNumber, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::phrase::reason;
@@ -20,6 +20,7 @@ mod create;
 mod opened;
 mod push;
 mod review;
+mod said;
 mod thread;
 
 pub(super) use push::{Broken, rebuild, unpack};
@@ -394,12 +395,7 @@ impl Step<'_> {
         match &self.effect.body {
             EffectBody::Reaction { target, content } => self.react(*target, content).await,
             EffectBody::StatusComment { number, body } | EffectBody::Comment { number, body } => {
-                let marker = self.publisher.marker.marker(&self.leased.job.id, self.effect.seq);
-                let comment = self
-                    .client
-                    .create_comment(*number, &format!("{body}\n\n{marker}"))
-                    .await?;
-                Ok(Landed::As(comment.id.to_string()))
+                self.comment(*number, body).await
             }
             EffectBody::Push {
                 branch,
@@ -470,32 +466,6 @@ impl Step<'_> {
                 self.client.remove_label(*number, label).await?;
                 Ok(Landed::As(label.clone()))
             }
-        }
-    }
-
-    async fn react(&self, target: ReactionTarget, content: &str) -> Result<Landed, JobError> {
-        match self.client.react(target, content).await {
-            Ok(()) => Ok(Landed::As(content.to_owned())),
-            // The comment was deleted; there is nothing to react to.
-            Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(EffectState::Skipped, "it is gone".to_owned())),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn final_status(&self, end: &status::LastWords<'_>) -> Result<Landed, JobError> {
-        let Some(id) = status_comment_id(&self.all().await?) else {
-            return Ok(Landed::Not(
-                EffectState::Skipped,
-                "there is no status comment".to_owned(),
-            ));
-        };
-        match status::update_final(self.publisher, self.leased, self.client, id, end).await {
-            Ok(()) => Ok(Landed::As(id.to_string())),
-            Err(GitHubError::NotFound { .. }) => Ok(Landed::Not(
-                EffectState::Skipped,
-                "the status comment was deleted".to_owned(),
-            )),
-            Err(error) => Err(error.into()),
         }
     }
 

@@ -248,7 +248,7 @@ fn asked_for(heading: &str) -> Option<Kind> {
         false => lower.contains(word),
     };
     ASKS.iter()
-        .find(|(_, asked)| asked.iter().any(|word| has(&word)))
+        .find(|(_, asked)| asked.iter().any(&has))
         .map(|(kind, _)| *kind)
 }
 

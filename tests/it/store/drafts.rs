@@ -104,7 +104,7 @@ async fn one_confirmation_at_a_time_leads_to_one_issue() {
     each(async |store| {
         let run = leased(&store, &fix(1), LONG).await;
         let offered = offer("one");
-        give(&store, &run, &[offered.clone()]).await;
+        give(&store, &run, std::slice::from_ref(&offered)).await;
         let id = offered.id;
         let load_draft = async || with(&store, async |tx| tx.draft(&id).await).await.unwrap().unwrap();
         let confirm = async |lease: &Lease, by: &str| {
