@@ -83,7 +83,11 @@ impl GitHubError {
     /// minted, and no further call will change that.
     pub fn is_of_installation(&self) -> bool {
         match self {
-            GitHubError::NotFound { what } | GitHubError::Forbidden { what, .. } => what.ends_with("/access_tokens"),
+            GitHubError::NotFound { what } => what.ends_with("/access_tokens"),
+            // A token with a permission that was not granted says nothing about the others.
+            GitHubError::Forbidden { what, detail } => {
+                what.ends_with("/access_tokens") && !detail.to_lowercase().contains("permissions requested")
+            }
             // A permission that the App lacks is refused with the same status.
             GitHubError::Rejected { what, detail } => {
                 what.ends_with("/access_tokens") && detail.to_lowercase().contains("repository")

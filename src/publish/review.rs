@@ -149,6 +149,8 @@ fn comment(publisher: &Publisher, finding: &PullFinding) -> String {
     let is_one_line = !replacement.trim().is_empty() && !replacement.contains('\n');
     // Marks that stand for a secret or for what is invisible must not get into a file.
     let is_one_line = is_one_line && !replacement.contains(REDACTED) && !replacement.contains("⟦U+");
+    // Whoever takes a suggestion puts it into a commit.
+    let is_one_line = is_one_line && !text::closes_something(&replacement);
     if is_one_line && replacement == finding.replacement && !finding.removed_line {
         let fence = text::code_fence(&replacement);
         let _ = write!(out, "\n\n{fence}suggestion\n{replacement}\n{fence}");

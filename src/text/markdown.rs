@@ -151,6 +151,11 @@ pub fn code_span(code: &str) -> String {
     format!("{ticks}{room}{code}{room}{ticks}")
 }
 
+/// Whether a text holds words that would close an issue where it is no code.
+pub fn closes_something(text: &str) -> bool {
+    closing_nothing(text) != text
+}
+
 /// Code without words that close an issue. On a page they do nothing in code, but a pull request
 /// that is squashed takes its body into the commit message, where nothing is code.
 fn closing_nothing(code: &str) -> String {

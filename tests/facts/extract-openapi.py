@@ -57,6 +57,7 @@ OPERATIONS = [
     "checks/create",
     "checks/update",
     "checks/rerequest-run",
+    "checks/list-annotations",
     "repos/get-combined-status-for-ref",
 ]
 

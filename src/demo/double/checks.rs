@@ -227,9 +227,20 @@ impl State {
     }
 
     pub(super) fn list_annotations(&self, call: &Call, repo: u64, id: u64) -> Result<Answer, Refused> {
-        let run = self.repo(repo)?.check_runs.get(&id).ok_or_else(Refused::not_found)?;
-        let remarks: Vec<&Value> = run.annotations.iter().collect();
-        call.page(remarks, |remark| remark.clone())
+        let repo = self.repo(repo)?;
+        let run = repo.check_runs.get(&id).ok_or_else(Refused::not_found)?;
+        let (web, sha) = (format!("{}/{}", self.origin, repo.full_name()), &run.head_sha);
+        let shape = |remark: &Value| {
+            // What an App left out is there all the same.
+            let mut shown = json!({ "title": null, "raw_details": null, "start_column": null, "end_column": null });
+            for (key, value) in remark.as_object().into_iter().flatten() {
+                shown[key] = value.clone();
+            }
+            let path = remark["path"].as_str().unwrap_or_default();
+            shown["blob_href"] = format!("{web}/blob/{sha}/{path}").into();
+            shown
+        };
+        call.page(run.annotations.iter().collect(), shape)
     }
 
     pub(super) fn post_check_run(&mut self, call: &Call, repo_id: u64) -> Result<Answer, Refused> {

@@ -1,6 +1,5 @@
 //! Deliveries that come twice, requests while work goes on, and things that trigger nothing.
 
-use forgehand::demo::double::NewPullByPerson;
 use forgehand::job::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +45,8 @@ async fn t4_a_request_while_work_goes_on_is_acknowledged_and_done_afterwards() {
                 .play([note("a.txt").after(&gate), finish(), note("b.txt"), finish()]);
             service.comment(pull, "/agent fix Write a.txt.");
             service.model_is_asked(3).await;
-            let second = service.comment(pull, "/agent fix Write b.txt.");
+            // With words it would reach the work that goes on.
+            let second = service.comment(pull, "/agent fix");
             service.comment(pull, "Thank you all!");
             until("the second request is acknowledged", async || {
                 let comments = service.github.comments(REPO, pull).unwrap();
@@ -76,33 +76,6 @@ async fn p07_t1_bots_and_our_own_words_trigger_nothing() {
             service.done().await;
             assert!(service.jobs().await.is_empty());
             assert_eq!(service.github.ledger(), []);
-        })
-        .await;
-}
-
-#[tokio::test]
-async fn g2_a_pull_request_from_a_fork_gets_an_honest_sentence() {
-    usual()
-        .tell(async |service: &mut Service| {
-            let github = &service.github;
-            github.person("eve");
-            github.fork(REPO, "eve/words").await.unwrap();
-            github.grant("eve/words", "eve", "admin").unwrap();
-            let files = [("count.sh", "wc -w\n")];
-            github.push("eve/words", "patch", &files, "Count", "eve").await.unwrap();
-            let new = NewPullByPerson {
-                head_repo: "eve/words",
-                head: "patch",
-                base: "main",
-                title: "Count",
-                body: "",
-                by: "eve",
-            };
-            let pull = github.open_pull(REPO, new).await.unwrap();
-            service.comment(pull, "/agent fix");
-            service.done().await;
-            let words = service.our_only_words(pull);
-            assert!(words.starts_with("### 🚫") && words.contains("fork"), "{words}");
         })
         .await;
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forgehand::demo::double::{NewPullByPerson, Recorded};
+use forgehand::demo::double::NewPullByPerson;
 use forgehand::secret::Secret;
 use forgehand::text::cap_middle;
 use serde_json::{Value, json};
@@ -406,31 +406,12 @@ async fn check(service: &Service, transcripts: &[Transcript]) {
                     .map(|p| format!("{what} ({field}) {p}\n--\n{}\n--", cap_middle(&text, 3_000))),
             );
         }
-        wrong.extend(misused(&write, &what));
+        wrong.extend(watch::misused(&write, &what));
     }
     check_repository(service, transcripts, &mut wrong).await;
     let count = wrong.len();
     wrong.truncate(8);
     assert!(wrong.is_empty(), "{count} problems:\n{}", wrong.join("\n\n"));
-}
-
-/// What a write does that no job asks for: other people, labels or assignments.
-fn misused(write: &Recorded, what: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if write.path.ends_with("/requested_reviewers") && write.body["reviewers"] != json!([MONA]) {
-        wrong.push(format!("{what} asks {}", write.body));
-    }
-    if write.path.ends_with("/issues")
-        && write.body["labels"]
-            .as_array()
-            .is_some_and(|labels| labels.iter().any(|label| label != "bug"))
-    {
-        wrong.push(format!("{what} sets {}", write.body["labels"]));
-    }
-    if write.body.get("assignees").is_some() || write.body.get("milestone").is_some() {
-        wrong.push(format!("{what} assigns: {}", write.body));
-    }
-    wrong
 }
 
 /// The numbers that the App may write to, with what may be said there.

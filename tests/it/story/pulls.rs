@@ -212,7 +212,8 @@ async fn format_commands_change_what_is_checked_and_published() {
 /// Runs of Latin letters that no translation holds: names, code and what the model and people say.
 fn english_of_ours(words: &str) -> Vec<String> {
     let ours = regex::Regex::new(r"`[^`]*`|<[^>]*>|\b(?:AI|token|Forgehand|test-model|mona|Count the last word|The count was one too low)\b|agent/\S+|https?://\S+").unwrap();
-    let left = ours.replace_all(words, " ");
+    let words = lasting(words);
+    let left = ours.replace_all(&words, " ");
     let sentence = regex::Regex::new(r"[A-Za-z]{2,}(?: [A-Za-z]{2,}){1,}").unwrap();
     sentence
         .find_iter(&left)

@@ -323,8 +323,8 @@ async fn a_stop_answers_for_what_never_began() {
             service.github.deliveries_settled().await;
             service.comment(issue, "/agent stop");
             shown(service, issue, "Took back 2 requests that were waiting here.").await;
-            gate.cancel();
             service.done().await;
+            gate.cancel();
             let first = service.our_comments(issue).remove(0).body;
             assert!(first.starts_with("### \u{23f9}"), "{first}");
         })

@@ -7,10 +7,10 @@ use forgehand::demo::double::Recorded;
 use forgehand::intake::Command;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::strings::{FOREIGN, PRIVATE, secrets};
-use crate::service::REPO;
+use crate::service::{MONA, REPO};
 
 /// Longest text that may be posted.
 const MAX_CHARS: usize = 60_000;
@@ -181,8 +181,9 @@ fn problems_of_calls(words: &str, own: &Own) -> Vec<String> {
     wrong
 }
 
+/// Pieces of code stand on lines of their own here: what one ends with closes nothing of the next.
 fn closing() -> Regex {
-    pattern(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?)\b:?\s+(?:(?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+)")
+    pattern(r"(?i)\b(close[sd]?|fix(e[sd])?|resolve[sd]?)\b:?[^\S\n]+(?:(?:[\w.-]+/[\w.-]+)?#\d+|GH-\d+|https?://\S+)")
 }
 
 fn pattern(pattern: &str) -> Regex {
@@ -261,4 +262,23 @@ pub fn strayed(requests: &[Recorded]) -> Vec<String> {
     strays
         .map(|request| format!("{} {}?{}", request.method, request.path, request.query))
         .collect()
+}
+
+/// What a write does that no job asks for: other people, labels or assignments.
+pub fn misused(write: &Recorded, what: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if write.path.ends_with("/requested_reviewers") && write.body["reviewers"] != json!([MONA]) {
+        wrong.push(format!("{what} asks {}", write.body));
+    }
+    if write.path.ends_with("/issues")
+        && write.body["labels"]
+            .as_array()
+            .is_some_and(|labels| labels.iter().any(|label| label != "bug"))
+    {
+        wrong.push(format!("{what} sets {}", write.body["labels"]));
+    }
+    if write.body.get("assignees").is_some() || write.body.get("milestone").is_some() {
+        wrong.push(format!("{what} assigns: {}", write.body));
+    }
+    wrong
 }
