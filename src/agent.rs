@@ -188,6 +188,19 @@ pub struct Solution {
     pub conversation: Checkpoint,
 }
 
+impl Solution {
+    /// This one, or how the work had ended before, where the agent was sent back and no limit left it
+    /// a single reply: then nothing has changed since.
+    #[must_use]
+    pub fn or_before(self, before: Self) -> Self {
+        let is_unchanged = self.conversation.turn == before.conversation.turn;
+        match self.stop {
+            Stop::Budget(_) if is_unchanged => before,
+            _ => self,
+        }
+    }
+}
+
 /// Everything a run of the agent needs.
 pub struct Task<'a> {
     /// Name of the agent's log: [`MAIN`](crate::conversation::MAIN), or a child's own.

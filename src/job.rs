@@ -109,6 +109,17 @@ word_enum! {
 }
 
 impl JobKind {
+    /// Whether the job changes code, so that words for it can reach it while it works.
+    pub fn changes_code(self) -> bool {
+        matches!(self, JobKind::Fix | JobKind::Plan | JobKind::Rebase)
+    }
+
+    /// Whether words of a person reach the job while it works. A merge asks nobody and is told
+    /// nothing.
+    pub fn hears(self) -> bool {
+        matches!(self, JobKind::Fix | JobKind::Plan)
+    }
+
     /// Whether the job runs the agent and has a status comment; the others only steer such jobs or
     /// answer.
     pub fn is_work(self) -> bool {
@@ -289,6 +300,26 @@ pub struct Job {
     pub created_at: DateTime<Utc>,
     /// When it became final.
     pub finished_at: Option<DateTime<Utc>>,
+}
+
+impl Job {
+    /// The request of this job as a `fix` of its own. One job becomes one such job, however often it
+    /// is tried.
+    pub fn as_fix(&self, now: DateTime<Utc>) -> NewJob {
+        NewJob {
+            repo_id: self.repo_id,
+            repo: self.repo.clone(),
+            installation: self.installation,
+            kind: JobKind::Fix,
+            subject: self.subject.clone(),
+            dedupe_key: Some(format!("fix:of:{}", self.id)),
+            priority: 0,
+            run_at: now,
+            max_attempts: self.max_attempts,
+            request: self.request.clone(),
+            pins: self.pins.clone(),
+        }
+    }
 }
 
 /// The proof that a worker holds a job. Every write on behalf of the job carries it.

@@ -86,6 +86,8 @@ pub mod memory;
 pub mod queue;
 pub mod recorder;
 pub mod workspace;
+// retrieval
+pub mod retrieval;
 // tools
 pub mod tool;
 // agent

@@ -9,7 +9,6 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::clock::boot_time;
 use crate::config::QueueConfig;
-use crate::effect::NewEffect;
 use crate::ids::JobId;
 use crate::job::{JobState, Lease, LeasedJob, Outcome};
 use crate::store::{Heartbeat, Recovery, Store, StoreError};
@@ -92,21 +91,6 @@ impl Queue {
         let state = tx.retry_job(lease, run_at, reason).await?;
         tx.commit().await?;
         Ok(state)
-    }
-
-    /// Stores how the job ends and every effect of it; from now on only effects are left.
-    ///
-    /// # Errors
-    /// As [`Queue::heartbeat`].
-    pub async fn begin_publishing(
-        &self,
-        lease: &Lease,
-        outcome: &Outcome,
-        effects: &[NewEffect],
-    ) -> Result<(), StoreError> {
-        let mut tx = self.store.begin().await?;
-        tx.begin_publishing(lease, outcome, effects).await?;
-        tx.commit().await
     }
 
     /// Gives a publishing job back, to do its work over on a branch that moved.

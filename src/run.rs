@@ -324,13 +324,21 @@ impl Desk<'_> {
         let mut record = record.clone();
         let mut repairs = 0;
         let mut shown = None;
+        // What it came to before somebody said more.
+        let mut finished: Option<Solution> = None;
         loop {
             let mut solution = match solved.take() {
                 Some(solution) => solution,
                 None => stage(self.recorder, Stage::Solve, self.solve(&record, resume.take())).await?,
             };
-            if self.has_more_to_do(&solution).await {
-                resume = Some(solution.conversation.with_remark(MORE_TO_DO));
+            if let Some(finished) = finished.take() {
+                solution = solution.or_before(finished);
+            } else if self.has_more_to_do(&solution).await {
+                finished = Some(solution.clone());
+                resume = Some(match solution.conversation.has_begun() {
+                    true => solution.conversation.with_remark(MORE_TO_DO),
+                    false => solution.conversation,
+                });
                 self.keep(CONVERSATION, &resume).await?;
                 self.keep(SOLUTION, &None::<Solution>).await?;
                 continue;
@@ -399,13 +407,7 @@ impl Desk<'_> {
             solution.stop,
             Stop::Finished(Finish::Done { .. } | Finish::NothingToDo { .. })
         );
-        ended
-            && !self
-                .ports
-                .people
-                .said_since(solution.conversation.heard)
-                .await
-                .is_empty()
+        ended && self.ports.people.has_more(solution.conversation.heard).await
     }
 
     /// The agent's turns. How it ended is stored, so that a crash during the checks does not send

@@ -60,6 +60,7 @@ mod steering;
 mod transitions;
 
 pub use caps::{NewCap, SubjectCap};
+pub use checkpoints::CARRY;
 pub use connect::{PostgresStore, SqliteStore};
 pub use costs::{CostFilter, CostRow, CostsBy};
 pub use ledger::{Account, Spent};

@@ -23,7 +23,7 @@ use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
 use crate::run::{self, Ports};
-use crate::store::{JobFilter, StoreError};
+use crate::store::{JobFilter, StoreError, Tx};
 use crate::workspace::remove_all;
 
 mod carry;
@@ -296,9 +296,15 @@ impl Worker {
         if let Some(bundle) = &planned.bundle {
             in_hand.recorder.checkpoint(publish::BUNDLE, 0, bundle).await?;
         }
-        self.queue
-            .begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
+        let tx = self.publisher.store.begin().await?;
+        self.publish_with(in_hand, tx, planned).await
+    }
+
+    /// Stores the ending together with what else a transaction did, and performs what belongs to it.
+    async fn publish_with(&self, in_hand: &InHand<'_>, mut tx: Tx, planned: publish::Planned) -> Result<(), JobError> {
+        tx.begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;
+        tx.commit().await?;
         in_hand.publishing.store(true, Ordering::SeqCst);
         let mut leased = in_hand.leased.clone();
         leased.job.state = JobState::Publishing;

@@ -23,16 +23,15 @@ pub(super) struct Heard {
 }
 
 impl Progress<'_> {
+    /// Whether a plan comes first and is not approved yet.
+    pub(super) fn waits_for_approval(&self) -> bool {
+        self.task.brief.mode == Mode::Plan && !self.is_approved
+    }
+
     /// Why a call may not be made yet: a plan comes first.
     pub(super) fn comes_too_early(&self, call: &ToolCall) -> Option<String> {
-        if self.task.brief.mode != Mode::Plan || self.is_approved {
-            return None;
-        }
         let (tool, _) = self.task.tools.resolved(call);
-        let is_early = tool == "finish" || !only_reads(&tool);
-        // What should not be done, or need not be, needs no plan.
-        let needs_no_plan = tool == "finish" && !call.arguments.contains("\"done\"");
-        (is_early && !needs_no_plan).then(|| {
+        (self.waits_for_approval() && !only_reads(&tool)).then(|| {
             format!(
                 "not run: your plan is not approved yet, so `{tool}` is not available. Read what you need, then call \
                  `propose_plan`."
@@ -83,6 +82,11 @@ impl Progress<'_> {
         Ok(())
     }
 }
+
+/// The answer to a model that says it is done before anybody agreed to its plan. That nothing has to
+/// change, or that something should not be done, needs no plan.
+pub(super) const NOT_APPROVED: &str =
+    "not finished: your plan is not approved yet, so nothing can be done. Call `propose_plan`.";
 
 const APPROVED: &str = "The plan is approved: make the change now. Every tool is available. Keep to the plan; where you \
                         have to depart from it, say so when you finish.";

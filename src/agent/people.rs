@@ -46,6 +46,11 @@ pub trait People: Send + Sync {
     /// Asks, and waits for the answer where there is one.
     async fn ask(&self, question: &Question) -> Answer;
 
+    /// Whether there are instructions beyond the first `heard`. Asking takes none of them.
+    async fn has_more(&self, _heard: u32) -> bool {
+        false
+    }
+
     /// Instructions that came since the run began without being asked for, but for the first
     /// `heard`, which were passed on already. Oldest first.
     async fn said_since(&self, _heard: u32) -> Vec<Reply> {

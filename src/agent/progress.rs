@@ -60,7 +60,7 @@ impl<'a> Progress<'a> {
             specs,
             window: None,
             drafts: Vec::new(),
-            is_approved: false,
+            is_approved: task.resume.as_ref().is_some_and(|earlier| earlier.is_approved),
             heard: task.resume.as_ref().map_or(0, |earlier| earlier.heard),
         };
         match &task.resume {
@@ -73,7 +73,6 @@ impl<'a> Progress<'a> {
     async fn take_up(&mut self, earlier: &Checkpoint) -> Result<(), SolveError> {
         self.window = earlier.window;
         self.drafts.clone_from(&earlier.drafts);
-        self.is_approved = earlier.is_approved;
         // Otherwise they were stored after the checkpoint was.
         if self.history.length() == earlier.logged {
             for message in &earlier.unlogged {

@@ -89,6 +89,8 @@ pub(super) struct Facts<'a> {
     pub(super) budget: Budget,
     /// With which tools.
     pub(super) tools: &'a [ToolSpec],
+    /// Whether a plan has to be approved before anything is changed.
+    pub(super) plan_first: bool,
 }
 
 /// The beginning of a conversation.
@@ -155,7 +157,7 @@ fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
         "brief",
         context! {
             fence,
-            plan_first => brief.mode == Mode::Plan,
+            plan_first => facts.plan_first,
             changes_code => brief.mode.changes_code(),
             repo => brief.repo.as_str(),
             request => request_of(brief, fence),

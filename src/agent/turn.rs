@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::history::INTERRUPTED;
+use super::instructed::NOT_APPROVED;
 use super::progress::Progress;
 use super::watch::{Next, Repeat};
 use super::written::Written;
@@ -52,6 +53,7 @@ impl Progress<'_> {
             setting: self.task.setting,
             budget: self.task.budget,
             tools: &self.specs,
+            plan_first: self.waits_for_approval(),
         };
         let prompt = prompt::main(&facts, self.task.fence);
         self.say(Message::system(prompt.system));
@@ -369,6 +371,12 @@ impl Progress<'_> {
 
     /// Ends the work, unless something is missing that the model can still do.
     async fn finish(&mut self, finish: Finish) -> Ran {
+        if matches!(finish, Finish::Done { .. }) && self.waits_for_approval() {
+            return Ran {
+                ok: false,
+                ..Ran::well(NOT_APPROVED.to_owned())
+            };
+        }
         let is_last = self.meter.is_at_the_end();
         match self.discipline.why_not_finished(&finish, is_last, self.stop).await {
             Some(why) => Ran {

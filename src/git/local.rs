@@ -113,7 +113,11 @@ pub(super) async fn leave_branch(
     sha: &CommitSha,
     wanted: &BranchName,
 ) -> Result<BranchName, GitError> {
-    let branch = free_name(git, repo, wanted, sha).await?;
+    let branch = match free_name(git, repo, wanted, sha).await? {
+        Free::Name(branch) => branch,
+        // The same change on the same base in the same second is the same commit: it was left before.
+        Free::Left(branch) => return Ok(branch),
+    };
     pack_into(git, &import.repo, &repo.git_dir, &["--revs"])
         .stdin(format!("{sha}\n^{}\n", import.base))
         .run()
@@ -130,14 +134,25 @@ pub(super) async fn leave_branch(
     Ok(branch)
 }
 
+/// Where a commit can stand in a checkout.
+enum Free {
+    /// A branch that git can make.
+    Name(BranchName),
+    /// A branch that stands at this very commit already.
+    Left(BranchName),
+}
+
 /// The wanted name, or one like it that git can still make: a branch may neither exist already nor
 /// be a folder of others, and no branch may stand where it needs a folder.
-async fn free_name(git: &Git, repo: &LocalRepo, wanted: &BranchName, sha: &CommitSha) -> Result<BranchName, GitError> {
+async fn free_name(git: &Git, repo: &LocalRepo, wanted: &BranchName, sha: &CommitSha) -> Result<Free, GitError> {
     let mut name = wanted.clone();
     let slashes: Vec<usize> = wanted.as_str().match_indices('/').map(|(at, _)| at).collect();
     for at in slashes {
         let above = format!("refs/heads/{}", &wanted.as_str()[..at]);
-        if refs_at(git, repo, &above).await?.lines().any(|found| found == above) {
+        if ref_at(git, repo, &above)
+            .await?
+            .is_some_and(|(found, _)| found == above)
+        {
             let flat = wanted.as_str().replace('/', "-");
             name = flat
                 .parse()
@@ -145,19 +160,30 @@ async fn free_name(git: &Git, repo: &LocalRepo, wanted: &BranchName, sha: &Commi
             break;
         }
     }
-    Ok(match refs_at(git, repo, &name.full_ref()).await?.is_empty() {
-        true => name,
-        false => name.with_suffix(sha.short()),
-    })
+    let second = name.with_suffix(sha.short());
+    for name in [name, second] {
+        match ref_at(git, repo, &name.full_ref()).await? {
+            None => return Ok(Free::Name(name)),
+            Some((found, at)) if found == name.full_ref() && at == sha.as_str() => return Ok(Free::Left(name)),
+            Some(_) => {}
+        }
+    }
+    Err(GitError::Failed(format!(
+        "the branches {wanted} and {wanted}-{} exist already, at other commits: name another branch",
+        sha.short()
+    )))
 }
 
-/// The ref with this name, or the first one in the folder of this name.
-async fn refs_at(git: &Git, repo: &LocalRepo, name: &str) -> Result<String, GitError> {
+/// The ref with this name, or the first one in the folder of this name, and its commit.
+async fn ref_at(git: &Git, repo: &LocalRepo, name: &str) -> Result<Option<(String, String)>, GitError> {
     let found = git
-        .call(&["for-each-ref", "--count=1", "--format=%(refname)"])
+        .call(&["for-each-ref", "--count=1", "--format=%(refname) %(objectname)"])
         .git_dir(&repo.git_dir)
         .arg(name)
         .run()
         .await?;
-    Ok(found.line().to_owned())
+    Ok(found
+        .line()
+        .split_once(' ')
+        .map(|(name, at)| (name.to_owned(), at.to_owned())))
 }

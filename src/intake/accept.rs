@@ -333,8 +333,7 @@ impl Applying<'_> {
         let at_work = self
             .jobs_of(Some(job.repo_id), Some(&job.subject), &[JobState::Leased])
             .await?;
-        let changes_code = |kind| matches!(kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase);
-        if !at_work.iter().any(|other| changes_code(other.kind)) {
+        if !at_work.iter().any(|other| other.kind.hears()) {
             return Ok(None);
         }
         let mut instruction = job.clone();

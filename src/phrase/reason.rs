@@ -274,3 +274,16 @@ pub fn unfinished_work(language: Language, subject: &str) -> String {
 pub fn a_patch(language: Language, subject: &str) -> String {
     language.pick(format!("A patch for {subject}"), format!("{subject} 的补丁"))
 }
+
+/// A change that must not leave this machine.
+pub fn holds_a_secret(language: Language) -> &'static str {
+    language.pick(
+        "the change holds a secret of this service, so none of it was published",
+        "改动中含有本服务的机密，因此没有发布任何内容",
+    )
+}
+
+/// A review that GitHub did not take.
+pub fn review_not_posted(language: Language) -> &'static str {
+    language.pick("the review could not be posted", "审查未能发表")
+}

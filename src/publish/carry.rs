@@ -13,12 +13,14 @@ use crate::effect::EffectBody;
 use crate::git::Remote;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError};
+use crate::phrase::reason;
 use crate::store::{Store, StoreError};
 use crate::tool::Finish;
 use crate::workspace::publish_path;
 
-/// Checkpoint with a [`Carry`]; the change itself is in the one for bundles.
-pub const CARRY: &str = "carry";
+/// Checkpoint with a [`Carry`]; the change itself is in the one for bundles. The store asks for it
+/// when a job is cancelled.
+pub use crate::store::CARRY;
 
 /// How often finished work follows a branch that moves.
 const MAX_TIMES: u32 = 3;
@@ -104,7 +106,10 @@ pub async fn put_beside(
     let branch = beside(job);
     let (title, summary) = match &carry.finish {
         Finish::Done { title, summary, .. } => (title.clone(), summary.as_str()),
-        _ => (format!("Work on {}", job.subject), ""),
+        _ => (
+            reason::unfinished_work(publisher.language, &job.subject.to_string()),
+            "",
+        ),
     };
     let message = body::message(publisher, &body::title(publisher, &title), summary);
     let planning = async {
@@ -116,6 +121,9 @@ pub async fn put_beside(
             }
             None => {
                 let import = rebuild(publisher, job, &folder, &remote, &carry.base).await?;
+                if let Some(kept) = plan::leak(publisher, job, &import).await.map_err(Broken::Job)? {
+                    return Ok(kept);
+                }
                 if let Some(to) = &carry.by_patch {
                     let offer = Offer {
                         import: &import,

@@ -240,6 +240,12 @@ impl Step<'_> {
             let opened = self.opened().await?;
             return Ok(opened.is_none().then(|| "no pull request was opened".to_owned()));
         }
+        if let EffectBody::CreateIssue { part: 1.., .. } = &self.effect.body {
+            let epic = plan::at(&self.leased.job, plan::seq::CREATE);
+            let all = self.all().await?;
+            let is_there = all.iter().any(|row| row.seq == epic && row.state == EffectState::Done);
+            return Ok((!is_there).then(|| reason::stopped(self.publisher.language).to_owned()));
+        }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return self.thread_superfluous().await;
         };

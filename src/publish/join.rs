@@ -8,7 +8,7 @@ use super::{Publisher, body};
 use crate::effect::{EffectBody, PushTo};
 use crate::git::Import;
 use crate::ids::{BranchName, CommitSha};
-use crate::job::{Job, Outcome};
+use crate::job::{Job, JobError, Outcome};
 use crate::phrase::branch;
 use crate::publish::risk::risks_of;
 
@@ -47,7 +47,10 @@ impl MergePlan<'_> {
 }
 
 /// Plans the push of a merge.
-pub fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> Planned {
+///
+/// # Errors
+/// When git cannot show what was changed.
+pub async fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> Result<Planned, JobError> {
     let MergePlan {
         branch,
         base,
@@ -55,8 +58,8 @@ pub fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> P
         merge,
         ..
     } = *wanted;
-    if let Some(kept) = plan::leak_in(publisher, job, wanted.import, wanted.diff) {
-        return kept;
+    if let Some(kept) = plan::leak(publisher, job, wanted.import).await? {
+        return Ok(kept);
     }
     let push = EffectBody::Push {
         branch: branch.clone(),
@@ -73,7 +76,7 @@ pub fn plan_merge(publisher: &Publisher, job: &Job, wanted: &MergePlan<'_>) -> P
     };
     let mut planned = plan::ending_with(job, outcome, details(publisher, wanted));
     planned.effects.insert(0, row(job, plan::seq::PUSH, push));
-    planned
+    Ok(planned)
 }
 
 fn details(publisher: &Publisher, wanted: &MergePlan<'_>) -> String {

@@ -10,6 +10,7 @@ use crate::phrase::{Language, reason as words};
 pub fn outcome_of(language: Language, planned: &Outcome, effects: &[Effect], round_start: i64) -> Outcome {
     if let Outcome::Reviewed { verdict, .. } = planned {
         return reviewed(
+            language,
             planned,
             verdict,
             effects.iter().filter(|effect| effect.seq >= round_start),
@@ -34,7 +35,8 @@ pub fn outcome_of(language: Language, planned: &Outcome, effects: &[Effect], rou
     let Some((branch, sha)) = pushed(&now, i64::MAX) else {
         let why = now
             .iter()
-            .find_map(|effect| effect.problem.clone())
+            .find(|effect| matches!(effect.body, EffectBody::Push { .. }))
+            .and_then(|push| push.problem.clone())
             .unwrap_or_else(|| words::push_failed(language).to_owned());
         return Outcome::GaveUp {
             reason: words::not_pushed(language, &why),
@@ -76,7 +78,12 @@ pub fn outcome_of(language: Language, planned: &Outcome, effects: &[Effect], rou
 }
 
 /// A review is done once it is on GitHub, and its comments are on lines where GitHub took them.
-fn reviewed<'a>(planned: &Outcome, verdict: &str, mut now: impl Iterator<Item = &'a Effect>) -> Outcome {
+fn reviewed<'a>(
+    language: Language,
+    planned: &Outcome,
+    verdict: &str,
+    mut now: impl Iterator<Item = &'a Effect>,
+) -> Outcome {
     let Some(review) = now.find(|effect| matches!(effect.body, EffectBody::SubmitReview { .. })) else {
         return planned.clone();
     };
@@ -91,7 +98,7 @@ fn reviewed<'a>(planned: &Outcome, verdict: &str, mut now: impl Iterator<Item = 
             branch: None,
         },
         EffectState::Failed => Outcome::GaveUp {
-            reason: format!("the review could not be posted: {why}"),
+            reason: format!("{}: {why}", words::review_not_posted(language)),
             branch: None,
         },
         _ => planned.clone(),

@@ -12,7 +12,7 @@ use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
-use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
+use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::phrase::{Language, plan as words, pull as phrase, reason, risk};
 use crate::repo_config::PullRules;
 use crate::text;
@@ -96,7 +96,12 @@ pub enum Goal {
         fork: Option<(PushTo, ByPatch)>,
     },
     /// A patch for a pull request whose branch we may not push to.
-    Patch(ByPatch),
+    Patch {
+        /// To whom, and why.
+        to: ByPatch,
+        /// The head when work began.
+        head: CommitSha,
+    },
 }
 
 /// Rows to be inserted with the move to `publishing`.
@@ -144,7 +149,7 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
             let how = words::begin_it(publisher.language, &publisher.command);
             return Ok(answered(job, format!("{plan}\n{how}\n")));
         }
-        (Stop::Finished(Finish::Reviewed(review)), Goal::ExistingPull { head, .. }) => {
+        (Stop::Finished(Finish::Reviewed(review)), Goal::ExistingPull { head, .. } | Goal::Patch { head, .. }) => {
             return review::plan_review(publisher, job, review, head).await;
         }
         _ => {}
@@ -191,7 +196,7 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
                 reason::last_words(publisher.language, &why, &text::cap(result.last_words, 2_000))
             };
             match &result.target {
-                Goal::Patch(to)
+                Goal::Patch { to, .. }
                 | Goal::ExistingPull {
                     fork: Some((_, to)), ..
                 } => {
@@ -220,20 +225,19 @@ const MAX_SEARCHED_BYTES: usize = 16 * 1024 * 1024;
 
 /// How a run ends whose change must not leave this machine: no agent ever has a secret of the
 /// service, so one that is in its work came from somewhere that nobody thought of.
-async fn leak(publisher: &Publisher, job: &Job, import: &Import) -> std::result::Result<Option<Planned>, JobError> {
+pub(super) async fn leak(
+    publisher: &Publisher,
+    job: &Job,
+    import: &Import,
+) -> std::result::Result<Option<Planned>, JobError> {
     let diff = publisher.git.diff(import, MAX_SEARCHED_BYTES).await?;
-    Ok(leak_in(publisher, job, import, &diff))
-}
-
-/// The same for a difference in hand.
-pub(super) fn leak_in(publisher: &Publisher, job: &Job, import: &Import, diff: &str) -> Option<Planned> {
     let holds = |text: &str| publisher.redactor.finds_live(text) || publisher.redactor.finds_live(&text::visible(text));
-    if !holds(diff) && !import.changes.iter().any(|change| holds(&change.path)) {
-        return None;
+    if !holds(&diff) && !import.changes.iter().any(|change| holds(&change.path)) {
+        return Ok(None);
     }
     tracing::warn!(target: "forgehand::security", job = %job.id, "a change holds a secret of this service; it is not published");
-    let reason = "the change holds a secret of this service, so none of it was published".to_owned();
-    Some(ending(job, Outcome::GaveUp { reason, branch: None }))
+    let reason = reason::holds_a_secret(publisher.language).to_owned();
+    Ok(Some(ending(job, Outcome::GaveUp { reason, branch: None })))
 }
 
 /// Rows of a job that ends without a change: the status comment settles and the label goes.
@@ -366,7 +370,7 @@ async fn plan_change(
             details = body::follow_up(publisher, import, words, &result.checks);
             branch.clone()
         }
-        Goal::Patch(to) => {
+        Goal::Patch { to, .. } => {
             let offer = Offer {
                 import,
                 message: &message,
@@ -416,6 +420,9 @@ pub(super) async fn keep_work(
     stop: &Stop,
     reason: String,
 ) -> std::result::Result<Planned, JobError> {
+    if let Some(kept) = leak(publisher, job, import).await? {
+        return Ok(kept);
+    }
     let name = match (&job.subject, &job.pins.title) {
         (Subject::Issue(number), Some(title)) => BranchName::for_issue(*number, title),
         (subject, _) => BranchName::for_task(&subject.to_string()),
@@ -521,8 +528,7 @@ fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
         ));
     }
     let opens = |effect: &NewEffect| matches!(effect.body, EffectBody::OpenPull { .. });
-    let changes_code = matches!(job.kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase);
-    let on_pull = changes_code && matches!(job.subject, Subject::Pull(_));
+    let on_pull = job.kind.changes_code() && matches!(job.subject, Subject::Pull(_));
     if on_pull || effects.iter().any(opens) {
         effects.push(row(job, seq::SETTLE_CHECK, EffectBody::SettleCheck));
     }

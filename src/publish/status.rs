@@ -83,11 +83,12 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
     drop(tx);
     // What the row of the last words had to say is said by whoever says them.
     let (details, drafts) = last_words_of(&effects, plan::at(job, 0));
+    let details = threads::before(publisher.language, &effects, plan::at(job, 0), details);
     let view = StatusView {
         job,
         events: log.events(),
         outcome,
-        details,
+        details: &details,
         drafts,
         command: &publisher.command,
         used: publisher.used(job).await?,

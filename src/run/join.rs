@@ -313,10 +313,17 @@ pub async fn in_words(
     })
 }
 
+/// Most characters of a path in the list.
+const MAX_PATH_CHARS: usize = 120;
+
 fn listed(conflicts: &[Conflict]) -> String {
     let lines: Vec<String> = conflicts
         .iter()
-        .map(|conflict| format!("- `{}` ({})", text::cap_chars(&conflict.path, 300), conflict.kind))
+        .map(|conflict| {
+            // A name of a file is a stranger's, and no instruction.
+            let path = text::code_span(&text::cap_chars(&conflict.path, MAX_PATH_CHARS));
+            format!("- {path} ({})", conflict.kind)
+        })
         .collect();
     lines.join("\n")
 }

@@ -182,7 +182,7 @@ fn shown(id: &str, stood: &Stood<'_>, is_gone: bool, max_bytes: usize) -> String
     };
     let mut out = format!("=== {id}: {}{state} ===", text::cap_chars(&place, 300));
     if let Some(root) = thread.root() {
-        let _ = write!(out, "\n{}", indented(&last_lines(&root.diff_hunk)));
+        let _ = write!(out, "\n{}", indented(&last_lines(&root.diff_hunk, max_bytes / 2)));
     }
     let mut words = String::new();
     for comment in &stood.comments {
@@ -194,12 +194,13 @@ fn shown(id: &str, stood: &Stood<'_>, is_gone: bool, max_bytes: usize) -> String
     }
     let left = max_bytes.saturating_sub(out.len()).max(MIN_BYTES_OF_ONE / 2);
     out.push_str(&text::cap_middle(&words, left));
-    out
+    // The place and a hunk that is mostly blanks count, too: the next thread needs its room.
+    text::cap_middle(&out, max_bytes)
 }
 
 /// The end of a hunk, where the commented line is, below its head.
-fn last_lines(hunk: &str) -> String {
-    let hunk = text::cap_middle(hunk, MAX_BYTES_OF_ONE / 2);
+fn last_lines(hunk: &str, max_bytes: usize) -> String {
+    let hunk = text::cap_middle(hunk, max_bytes);
     let lines: Vec<&str> = hunk.lines().collect();
     if lines.len() <= HUNK_LINES {
         return lines.join("\n");

@@ -30,7 +30,8 @@ impl Locked {
 
 impl Tx {
     /// T11. Queued jobs end at once; for others the wish is noted and their worker stops them. A
-    /// waiting job ends at once too, unless it has work: then a worker keeps that on a branch.
+    /// waiting job ends at once too. Those that have work are ended by a worker, which keeps it on a
+    /// branch.
     ///
     /// # Errors
     /// Those of the database.
@@ -51,6 +52,11 @@ impl Tx {
                 Ok(CancelResult::Requested)
             }
             JobState::Queued if locked.cancel_requested_at.is_some() => Ok(CancelResult::Requested),
+            // It was to follow a branch that moved.
+            JobState::Queued if self.has_finished_work(id).await? => {
+                self.request_cancel(id, &locked, reason, now).await?;
+                Ok(CancelResult::Requested)
+            }
             JobState::Queued | JobState::Waiting => {
                 self.request_cancel(id, &locked, reason, now).await?;
                 self.end_cancelled(id, locked.fence, reason, now).await?;

@@ -17,6 +17,9 @@ row! {
     }
 }
 
+/// Checkpoint of finished work that is not published yet.
+pub const CARRY: &str = "carry";
+
 impl Tx {
     /// Stores the latest value of one kind (`conversation`, `solution`, …) of a job. This is
     /// progress: earlier lost leases are forgotten.

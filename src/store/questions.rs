@@ -4,6 +4,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::checkpoints::CARRY;
 use super::claims::one_row;
 use super::row::{count, from_json, micros, parse, reason, row, to_json, without_nul};
 use super::{AnswerResult, NewQuestion, StoreError, Tx};
@@ -353,6 +354,12 @@ impl Tx {
     pub(super) async fn has_work(&mut self, id: &JobId) -> Result<bool, StoreError> {
         let last = self.last_question(id).await?;
         Ok(last.is_some_and(|asked| asked.base.is_some()))
+    }
+
+    /// Whether a job has finished work that is not published: it goes back to the queue to carry it to
+    /// a branch that moved.
+    pub(super) async fn has_finished_work(&mut self, id: &JobId) -> Result<bool, StoreError> {
+        Ok(self.checkpoint(id, CARRY).await?.is_some())
     }
 
     /// waiting → queued, as the next of its lane. What would still tell people that it waits is

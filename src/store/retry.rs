@@ -118,9 +118,10 @@ impl Tx {
                      problem = NULL
                  WHERE job_id = $1
                    AND seq >= $2
-                   AND (state IN ('failed', 'skipped') OR kind = 'final_status')
-                   AND kind IN ('push', 'open_pull', 'comment', 'final_status', 'reply_thread', 'resolve_thread',
-                                'request_review')"
+                   AND (state IN ('failed', 'skipped') OR kind IN ('final_status', 'settle_check'))
+                   AND kind IN ('push', 'open_pull', 'mark_ready', 'request_reviewer', 'comment', 'submit_review',
+                                'reply_thread', 'resolve_thread', 'request_review', 'final_status', 'remove_label',
+                                'settle_check')"
             )
             .bind(id.as_str())
             .bind(first),

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use super::row::{micros, parse, row, without_nul};
 use super::{StoreError, Tx};
 use crate::ids::{JobId, RepoId, Subject};
-use crate::job::{JobKind, JobState, Lease, NewJob};
+use crate::job::{JobState, Lease};
 use crate::question::Reply;
 
 /// Most instructions to one job: people who go on talking need another job.
@@ -60,7 +60,7 @@ impl Tx {
                  WHERE repo_id = $1
                    AND lane = $2
                    AND state = 'leased'
-                   AND kind IN ('fix', 'plan', 'rebase')"
+                   AND kind IN ('fix', 'plan')"
             )
             .bind(repo.as_i64())
             .bind(subject.to_string()),
@@ -99,21 +99,35 @@ impl Tx {
         })
     }
 
+    /// How many instructions a job was given.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn count_instructions(&mut self, job: &JobId) -> Result<u32, StoreError> {
+        let count: i64 = on_db!(
+            self,
+            sqlx::query_scalar("SELECT COUNT(*) FROM instructions WHERE job_id = $1").bind(job.as_str()),
+            fetch_one
+        )?;
+        super::row::count("instructions", count)
+    }
+
     /// The instructions to a job, oldest first, which count as taken from now on.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`] and those of the database.
     pub async fn take_instructions(&mut self, lease: &Lease) -> Result<Vec<Reply>, StoreError> {
+        if self.count_instructions(&lease.job).await? == 0 {
+            return Ok(Vec::new());
+        }
+        // From here on nobody adds another one: what is marked is what is given out.
+        self.hold(lease).await?;
         let stored: Vec<Stored> = on_db!(
             self,
             sqlx::query_as("SELECT by_login, words, at FROM instructions WHERE job_id = $1 ORDER BY seq")
                 .bind(lease.job.as_str()),
             fetch_all
         )?;
-        if stored.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.hold(lease).await?;
         let now = self.db_now().await?;
         on_db!(
             self,
@@ -135,7 +149,8 @@ impl Tx {
         Ok(replies.collect())
     }
 
-    /// Instructions that no turn took become jobs of their own. The caller holds the row.
+    /// Instructions that no turn took become jobs of their own and are this job's no more. The
+    /// caller holds the row.
     pub(super) async fn pass_on_instructions(&mut self, job: &JobId) -> Result<(), StoreError> {
         let sources: Vec<String> = on_db!(
             self,
@@ -150,27 +165,12 @@ impl Tx {
         for source in sources {
             let source: JobId = parse("instructions.source", &source)?;
             if let Some(asked) = self.job(&source).await? {
-                let fix = NewJob {
-                    repo_id: asked.repo_id,
-                    repo: asked.repo,
-                    installation: asked.installation,
-                    kind: JobKind::Fix,
-                    subject: asked.subject,
-                    dedupe_key: Some(format!("fix:of:{source}")),
-                    priority: 0,
-                    run_at: now,
-                    max_attempts: asked.max_attempts,
-                    request: asked.request,
-                    pins: asked.pins,
-                };
-                self.insert_job(&fix, now).await?;
+                self.insert_job(&asked.as_fix(now), now).await?;
             }
         }
         on_db!(
             self,
-            sqlx::query("UPDATE instructions SET taken_at = $2 WHERE job_id = $1 AND taken_at IS NULL")
-                .bind(job.as_str())
-                .bind(now),
+            sqlx::query("DELETE FROM instructions WHERE job_id = $1 AND taken_at IS NULL").bind(job.as_str()),
             execute
         )?;
         Ok(())

@@ -322,6 +322,9 @@ impl Tx {
             execute
         )?;
         one_row(ended, job)?;
+        if ending.state == JobState::Dead {
+            self.pass_on_instructions(job).await?;
+        }
         let why = ending.reason.unwrap_or_default();
         self.skip_effects(job, why).await?;
         self.unsettle_effects(job).await?;

@@ -135,7 +135,7 @@ fn left_open(text: &str) -> (Option<String>, usize) {
 /// One line of code in a text, wherever it stands: also in the cell of a table, where a backtick
 /// does not protect a `|`.
 pub fn code_span(code: &str) -> String {
-    let code = reveal(&closing_nothing(code).replace('\n', " "));
+    let code = reveal(&skipping_nothing(&closing_nothing(code)).replace('\n', " "));
     if code.contains('|') {
         return format!("<code>{}</code>", entities(&code));
     }

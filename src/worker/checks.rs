@@ -12,7 +12,7 @@ use crate::effect::{Effect, EffectBody, EffectState};
 use crate::event::RunEvent;
 use crate::github::{Check, CheckRun, CheckSource, RepoClient, Rollup, Verdict};
 use crate::ids::CommitSha;
-use crate::job::{Job, JobError, JobKind, Outcome, Trigger};
+use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::phrase::check as words;
 use crate::publish::{self, Planned};
 use crate::run::{self, CONVERSATION, Sorted, Target};
@@ -76,7 +76,7 @@ impl Worker {
         let Target::ExistingPull { number, head, .. } = target else {
             return Ok(());
         };
-        if !matches!(in_hand.leased.job.kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase) {
+        if !in_hand.leased.job.kind.changes_code() {
             return Ok(());
         }
         publish::begin_check(&self.publisher, in_hand.leased, &in_hand.pulse, *number, head).await

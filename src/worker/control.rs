@@ -1,6 +1,5 @@
-//! Commands that steer instead of working: stop, answer, budget, status, help, and the honest
-//! answer to verbs that are not built. They have a lane of their own, so that they need not wait
-//! for the work. Never changes code.
+//! Commands that steer instead of working: stop, answer, create, budget, status, help. They have a
+//! lane of their own, so that they need not wait for the work. Never changes code.
 
 use super::{InHand, Worker};
 use crate::effect::{EffectBody, NewEffect};
@@ -125,6 +124,12 @@ impl Worker {
     }
 
     pub(super) async fn answer(&self, in_hand: &InHand<'_>, text: String) -> Result<(), JobError> {
+        let planned = self.answering(in_hand, text)?;
+        self.publish_planned(in_hand, planned).await
+    }
+
+    /// The ending of a job that answers with a comment.
+    pub(super) fn answering(&self, in_hand: &InHand<'_>, text: String) -> Result<publish::Planned, JobError> {
         let job = &in_hand.leased.job;
         let number = job
             .subject
@@ -133,7 +138,7 @@ impl Worker {
         let mut planned = publish::ending(job, Outcome::Answered);
         let comment: NewEffect = publish::comment(job, EffectBody::Comment { number, body: text });
         planned.effects.insert(0, comment);
-        self.publish_planned(in_hand, planned).await
+        Ok(planned)
     }
 
     /// One line about each job of the subject that is not over, or about the last one.

@@ -248,7 +248,7 @@ impl Worker {
                     head,
                     fork: Some((to, by_patch)),
                 },
-                Way::Patch(by_patch) => publish::Goal::Patch(by_patch),
+                Way::Patch(to) => publish::Goal::Patch { to, head },
             },
         };
         let result = publish::Result {
@@ -307,12 +307,15 @@ impl Worker {
             None => self.stored_work(job, asked.as_ref(), &gathered.target).await?,
         };
         let Some((folder, bundle, base)) = found else {
-            if let Some(asked) = &asked {
-                gathered.work.brief.notes.extend(self.said_before(job, asked).await?);
+            let mut spent = conversation.only_spent();
+            if let Some(asked) = &asked
+                && let Some(said) = self.said_before(job, asked).await?
+            {
+                gathered.work.brief.notes.push(said.note);
+                spent.is_approved |= said.approves_plan;
             }
             let text = words::begins_anew(self.ports.language).to_owned();
             in_hand.recorder.record(RunEvent::Noted { text }).await?;
-            let spent = conversation.only_spent();
             forget(in_hand, &spent).await?;
             return Ok(Earlier {
                 conversation: Some(spent),

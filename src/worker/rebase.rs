@@ -120,7 +120,9 @@ impl Worker {
             .git
             .commits(&mirror, &ends.tip, &ends.head, MAX_COUNTED)
             .await?;
-        self.plan_merge(job, &finished, &ends, &merged, commits.len()).map(Some)
+        self.plan_merge(job, &finished, &ends, &merged, commits.len())
+            .await
+            .map(Some)
     }
 
     /// What is merged into what, or why it is not: a merge cannot be handed over as a patch.
@@ -397,7 +399,7 @@ impl Worker {
         Ok(publish::ending(job, outcome))
     }
 
-    fn plan_merge(
+    async fn plan_merge(
         &self,
         job: &Job,
         finished: &Finished,
@@ -422,7 +424,7 @@ impl Worker {
             diff: &change.diff,
             checks: checks_of(&finished.verdict),
         };
-        Ok(publish::plan_merge(&self.publisher, job, &wanted))
+        publish::plan_merge(&self.publisher, job, &wanted).await
     }
 }
 

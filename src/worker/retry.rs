@@ -19,10 +19,6 @@ impl Worker {
         let Some(last) = self.last_work(job).await? else {
             return self.answer(in_hand, words::nothing_to_retry(language).to_owned()).await;
         };
-        // An earlier attempt of this command may have got as far as this.
-        if last.request.trigger == job.request.trigger && last.request.triggered_at == job.request.triggered_at {
-            return self.end(in_hand, Outcome::Answered).await;
-        }
         if !last.state.is_final() {
             return self.answer(in_hand, words::still_going_on(language).to_owned()).await;
         }
@@ -46,12 +42,13 @@ impl Worker {
             let begun = tx.requeue_job_as(&last.id, now, &job.request, &job.pins).await?;
             (!begun).then(|| words::still_going_on(language).to_owned())
         };
-        tx.commit().await?;
-        match refused {
-            Some(words) => self.answer(in_hand, words).await,
+        let planned = match refused {
+            Some(words) => self.answering(in_hand, words)?,
             // The status comment of that job tells the rest.
-            None => self.end(in_hand, Outcome::Answered).await,
-        }
+            None => publish::ending(job, Outcome::Answered),
+        };
+        // Both or neither: a second attempt of this command finds it done.
+        self.publish_with(in_hand, tx, planned).await
     }
 
     /// The last job of the subject that ran the agent.

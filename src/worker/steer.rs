@@ -2,7 +2,7 @@
 //! Never changes code itself.
 
 use super::{InHand, Worker};
-use crate::job::{JobError, JobKind, NewJob, Outcome};
+use crate::job::{JobError, Outcome};
 use crate::phrase::steer as words;
 use crate::publish;
 use crate::question::Reply;
@@ -20,30 +20,15 @@ impl Worker {
         };
         let mut tx = self.publisher.store.begin().await?;
         let steered = tx.steer_job(job.repo_id, &job.subject, &job.id, &reply).await?;
-        if steered == Steered::NobodyWorks {
-            let own = NewJob {
-                repo_id: job.repo_id,
-                repo: job.repo.clone(),
-                installation: job.installation,
-                kind: JobKind::Fix,
-                subject: job.subject.clone(),
-                dedupe_key: Some(format!("fix:of:{}", job.id)),
-                priority: 0,
-                run_at: self.ports.clock.now(),
-                max_attempts: job.max_attempts,
-                request: job.request.clone(),
-                pins: job.pins.clone(),
-            };
-            tx.insert_job(&own, self.ports.clock.now()).await?;
-        }
-        tx.commit().await?;
-        match steered {
-            Steered::Given(_) => {
-                self.answer(in_hand, words::passed_on(self.publisher.language).to_owned())
-                    .await
+        let planned = match steered {
+            Steered::Given(_) => self.answering(in_hand, words::passed_on(self.publisher.language).to_owned())?,
+            Steered::NobodyWorks => {
+                let now = self.ports.clock.now();
+                tx.insert_job(&job.as_fix(now), now).await?;
+                // The status comment of that job tells the rest.
+                publish::ending(job, Outcome::Answered)
             }
-            // The status comment of that job tells the rest.
-            Steered::NobodyWorks => self.end(in_hand, Outcome::Answered).await,
-        }
+        };
+        self.publish_with(in_hand, tx, planned).await
     }
 }

@@ -81,6 +81,21 @@ impl Pausing {
 
 #[async_trait]
 impl People for Pausing {
+    async fn has_more(&self, heard: u32) -> bool {
+        let counting = async {
+            let mut tx = self.store.begin().await?;
+            tx.count_instructions(&self.lease.job).await
+        };
+        match counting.await {
+            Ok(given) => given > heard,
+            Err(error) => {
+                // They become a job of their own.
+                tracing::warn!(%error, "instructions could not be counted");
+                false
+            }
+        }
+    }
+
     async fn said_since(&self, heard: u32) -> Vec<Reply> {
         let taking = async {
             let mut tx = self.store.begin().await?;
@@ -119,6 +134,14 @@ impl People for Pausing {
         }
         if self.may_ask { Answer::Later } else { Answer::Nobody }
     }
+}
+
+/// A question of an earlier attempt with its answer.
+pub(super) struct SaidBefore {
+    /// Both, for the agent.
+    pub(super) note: String,
+    /// Whether it was a plan and people said yes to it: it is not proposed again.
+    pub(super) approves_plan: bool,
 }
 
 /// What became of a job that wants to wait.
@@ -179,6 +202,12 @@ impl Worker {
             .reason
             .clone()
             .unwrap_or_else(|| words::stopped(self.ports.language).to_owned());
+        if job.cancel_requested_at.is_some()
+            && let Some(carry) = publish::Carry::of(&self.publisher.store, job).await?
+        {
+            let planning = publish::put_beside(&self.publisher, job, &carry, &Stop::Cancelled, why_stopped);
+            return run::stage(&in_hand.recorder, Stage::Publish, planning).await.map(Some);
+        }
         let stop = match &asked {
             _ if job.cancel_requested_at.is_some() => Stop::Cancelled,
             Some(asked) if asked.is_expired => Stop::Stuck(words::no_answer(
@@ -206,11 +235,13 @@ impl Worker {
     }
 
     /// What was asked and answered, for a run that cannot go on where it was and begins anew.
-    pub(super) async fn said_before(&self, job: &Job, asked: &Asked) -> Result<Option<String>, StoreError> {
+    pub(super) async fn said_before(&self, job: &Job, asked: &Asked) -> Result<Option<SaidBefore>, StoreError> {
         let mut tx = self.publisher.store.begin().await?;
         let replies = tx.replies(&job.id, asked.seq).await?;
         drop(tx);
-        let said = match answer(&asked.question, &replies) {
+        let answer = answer(&asked.question, &replies);
+        let is_yes = matches!(answer, Some(Answer::Yes | Answer::Approved(_)));
+        let said = match answer {
             Some(Answer::Said(words)) => words,
             Some(Answer::Yes) => "A person said yes.".to_owned(),
             Some(Answer::Approved(remarks)) => format!("A person said yes. {remarks}"),
@@ -223,6 +254,9 @@ impl Worker {
             Question::Plan(plan) => plan.in_words(),
             Question::Permit { call, .. } => call.clone(),
         };
-        Ok(Some(format!("In an earlier attempt you asked: {question}\n{said}")))
+        Ok(Some(SaidBefore {
+            note: format!("In an earlier attempt you asked: {question}\n{said}"),
+            approves_plan: is_yes && matches!(asked.question, Question::Plan(_)),
+        }))
     }
 }

@@ -63,6 +63,7 @@ fn prompt(brief: &Brief, setting: &Setting, tools: &[ToolSpec]) -> Prompt {
         setting,
         budget: BUDGET,
         tools,
+        plan_first: brief.mode == Mode::Plan,
     };
     main(&facts, FENCE)
 }
@@ -129,6 +130,7 @@ fn the_rules_are_the_same_for_every_run() {
         setting: &Setting::default(),
         budget: Budget { max_turns: 3, ..BUDGET },
         tools: &tools,
+        plan_first: false,
     };
     assert_eq!(first.system, main(&facts, "another fence").system);
     assert!(!first.system.contains(FENCE) && !first.system.contains("wordcount"));

@@ -23,7 +23,7 @@ mod web;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 nothing to mend · 1 something does not work · 78 wrong configuration")]
 pub(super) struct Args {
-    /// Check that the rows of the database agree with each other (I1 to I16), and nothing else.
+    /// Check that the rows of the database agree with each other and nothing else.
     #[arg(long)]
     invariants: bool,
     /// Ask the configured model small questions and say what it and its server can do; this costs

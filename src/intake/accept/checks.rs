@@ -100,10 +100,9 @@ impl Applying<'_> {
             return Ok(Some("the checks of this commit were looked at already"));
         }
         let moves = |job: &Job| {
-            let changes_code = matches!(job.kind, JobKind::Fix | JobKind::Plan | JobKind::Rebase);
             // The job that left the commit is still publishing it.
             let is_origin = job.state == JobState::Publishing && is_result(job, sha);
-            changes_code && OPEN.contains(&job.state) && !is_origin
+            job.kind.changes_code() && OPEN.contains(&job.state) && !is_origin
         };
         Ok(jobs
             .iter()

@@ -5,12 +5,13 @@
 
 use chrono::{DateTime, Utc};
 
+use super::super::plan;
 use super::{CLOCK_SLACK, Landed, Step};
 use crate::effect::{Effect, EffectBody, EffectState};
 use crate::github::{GitHubError, NewIssue, Severity};
 use crate::ids::{DraftId, IssueNumber};
 use crate::job::JobError;
-use crate::phrase::draft as words;
+use crate::phrase::{draft as words, reason};
 
 /// Most issues of ours looked through.
 const MAX_ISSUES: usize = 300;
@@ -127,12 +128,12 @@ impl Step<'_> {
 
     fn created_in_words(&self, all: &[Effect]) -> String {
         let language = self.publisher.language;
-        let round = self.effect.seq - self.effect.seq % crate::publish::plan::seq::ROUND;
+        let round = plan::at(&self.leased.job, 0);
         let now: Vec<&Effect> = all.iter().filter(|effect| effect.seq >= round).collect();
         let mut issues: Vec<u64> = Vec::new();
         let mut lines: Vec<String> = Vec::new();
         for effect in &now {
-            let problem = effect.problem.as_deref().unwrap_or("it was stopped");
+            let problem = effect.problem.as_deref().unwrap_or(reason::stopped(language));
             match (&effect.body, effect.state) {
                 (EffectBody::CreateIssue { .. }, EffectState::Done) => {
                     issues.extend(effect.remote_id.as_deref().and_then(|id| id.parse::<u64>().ok()));

@@ -32,12 +32,18 @@ async fn a_reminder_is_due_late_and_taken_by_one() {
     each(async |store| {
         waiting(&store, 1, 3_600_000).await;
         assert_eq!(due(&store).await, [], "there is time");
+        let asked = with(&store, async |tx| tx.db_now().await).await.unwrap();
         let job = waiting(&store, 2, 4_000).await;
         let deadline = Instant::now() + Duration::from_secs(20);
         while due(&store).await.is_empty() {
             assert!(Instant::now() < deadline, "it never is due");
             tokio::task::yield_now().await;
         }
+        let waited = with(&store, async |tx| tx.db_now().await).await.unwrap() - asked;
+        assert!(
+            waited >= TimeDelta::milliseconds(2_900),
+            "three quarters of the time: {waited}"
+        );
         assert_eq!(due(&store).await, [(job.clone(), 1)]);
         let take = async || with(&store, async |tx| tx.take_reminder(&job, 1).await).await.unwrap();
         assert!(take().await);

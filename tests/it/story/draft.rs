@@ -294,6 +294,9 @@ async fn two_people_and_a_redelivery_create_one_issue() {
             service.comment(issue, "/agent create 1");
             service.comment_by(issue, "/agent create #1", "ada");
             service.done().await;
+            let guid = service.github.deliveries().last().expect("it was sent").guid.clone();
+            service.github.redeliver_with_new_guid(&guid).unwrap();
+            service.done().await;
             let [number] = created(service)[..] else {
                 panic!("{}", service.everything_said())
             };

@@ -3,6 +3,7 @@
 
 use forgehand::demo::double::NewPullByPerson;
 use forgehand::job::Outcome;
+use serde_json::json;
 
 use crate::model_server::Reply;
 use crate::service::{MONA, REPO, Service, Setup, finish, note, usual};
@@ -192,6 +193,33 @@ async fn a_fork_that_forbids_edits_cannot_be_rebased_by_us() {
             let words = service.our_only_words(pull);
             assert!(words.contains("a merge cannot be handed over as a patch"), "{words}");
             assert!(!words.contains("below as a patch"), "{words}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_pull_request_from_a_fork_is_reviewed_as_any_other() {
+    sound()
+        .tell(async |service: &mut Service| {
+            let pull = fork_pull(service).await;
+            let finding = json!({"file": "eve.txt", "line": 1, "severity": "major", "problem": "This says nothing."});
+            service.model.play([Reply::call(
+                "finish",
+                json!({
+                    "verdict": "needs_fix", "summary": "It adds a file.", "findings": [finding],
+                    "foundation": 0, "foundation_why": "", "over_engineering": 0, "over_engineering_why": "",
+                    "volume": 0, "volume_why": "", "terminology": 0, "terminology_why": "",
+                }),
+            )]);
+            service.comment(pull, "/agent review");
+            service.done().await;
+            let reviews = service.github.reviews(REPO, pull).unwrap();
+            assert_eq!(reviews.len(), 1, "{reviews:#?}");
+            let outcome = service.works().await.remove(0).outcome;
+            assert!(
+                matches!(outcome, Some(Outcome::Reviewed { comments: 1, .. })),
+                "{outcome:?}"
+            );
         })
         .await;
 }

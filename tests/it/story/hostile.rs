@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forgehand::demo::double::NewPullByPerson;
+use forgehand::job::{Job, Outcome};
 use forgehand::secret::Secret;
 use forgehand::text::cap_middle;
 use serde_json::{Value, json};
@@ -567,6 +568,16 @@ async fn check_worked(service: &Service, transcripts: &[Transcript]) {
         }
     }
     assert!(unanswered.is_empty(), "{unanswered:?}");
+    let works = service.works().await;
+    let is_good = |job: &&Job| {
+        matches!(
+            job.outcome,
+            Some(Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. })
+        )
+    };
+    let good = works.iter().filter(is_good).count();
+    println!("{good} of {} jobs came to a good end", works.len());
+    assert!(good * 2 > works.len(), "{good} of {}", works.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

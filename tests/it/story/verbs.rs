@@ -78,6 +78,32 @@ async fn a_plan_is_shown_and_nothing_changes_before_it_is_approved() {
 }
 
 #[tokio::test]
+async fn an_approved_plan_is_not_proposed_again_on_another_machine() {
+    usual()
+        .tell(async |service: &mut Service| {
+            // It says that it is done before anybody agreed, which is refused.
+            let early = json!({"status": "success", "title": "Done", "summary": "Done."});
+            service.model.play([Reply::call("finish", early), propose()]);
+            let issue = planned(service).await;
+            assert!(told(service, 1).contains("your plan is not approved yet"));
+            service.stop().await;
+            std::fs::remove_dir_all(service.state_dir().join("runs")).unwrap();
+            service.model.play(bug_fix());
+            service.start().await;
+            service.comment(issue, "/agent approve");
+            service.done().await;
+            service.only_pull();
+            let prompt = service.model.requests()[2].last().to_owned();
+            assert!(
+                prompt.contains("Take out the subtraction") && prompt.contains("A person said yes."),
+                "{prompt}"
+            );
+            assert!(!prompt.contains("## First a plan"), "{prompt}");
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn a_plan_that_shall_be_different_is_proposed_again() {
     usual()
         .tell(async |service: &mut Service| {
@@ -221,6 +247,33 @@ async fn an_instruction_while_it_finishes_is_still_heard() {
             let said = told(service, 2);
             assert!(said.contains("Name the bug in the commit."), "{said}");
             assert_eq!(service.works().await.len(), 1);
+            service.only_pull();
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_finished_change_is_kept_where_no_reply_is_left_for_an_instruction() {
+    usual()
+        .configuration(|config| config.budget.max_turns = 2)
+        .tell(async |service: &mut Service| {
+            let gate = CancellationToken::new();
+            service.model.play([mend(), finish().after(&gate)]);
+            let issue = service.labelled_issue();
+            service.model_is_asked(2).await;
+            service.comment(issue, "/agent fix Name the bug in the commit.");
+            shown(service, issue, "Passed on to the work").await;
+            service.model.play(nothing_to_do());
+            gate.cancel();
+            service.done().await;
+            let works = service.works().await;
+            assert_eq!(works.len(), 2, "the words became a job of their own");
+            assert!(
+                matches!(works[0].outcome, Some(Outcome::Opened { .. })),
+                "{}",
+                service.everything_said()
+            );
+            assert_eq!(works[1].request.instructions, "Name the bug in the commit.");
             service.only_pull();
         })
         .await;
