@@ -9,10 +9,9 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, Brief, Checkpoint, Guidance, People, Setting, Solution, SolveError, Stop};
+use crate::agent::{Brief, Checkpoint, Guidance, People, Solution, Stop};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
-use crate::conversation::MAIN;
 use crate::draft::Draft;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
@@ -28,8 +27,7 @@ use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::text;
-use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
+use crate::tool::{Finish, Web};
 use crate::workspace::RunFolder;
 
 mod checks;
@@ -43,6 +41,7 @@ mod opening;
 mod record;
 mod restore;
 mod reviewing;
+mod solving;
 mod template;
 mod threads;
 mod verify;
@@ -59,6 +58,7 @@ pub use verify::Verdict;
 
 use limits::budget;
 use opening::{local_failure, open};
+use solving::record_solved;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
 const MAX_REPAIRS: u32 = 2;
@@ -183,8 +183,6 @@ pub struct Finished {
 const MAX_CHANGE_BYTES: u64 = 60 * 1024 * 1024;
 /// Most bytes of a diff that is kept for people.
 const MAX_DIFF_BYTES: usize = 200 * 1024;
-/// Most bytes of an answer in the log; people read the whole in the comment.
-const MAX_SUMMARY_BYTES: usize = 2 * 1024;
 
 /// Does the work: opens the workspace, lets the agent work, imports and verifies the change.
 ///
@@ -410,77 +408,6 @@ impl Desk<'_> {
         ended && self.ports.people.has_more(solution.conversation.heard).await
     }
 
-    /// The agent's turns. How it ended is stored, so that a crash during the checks does not send
-    /// it back to work.
-    async fn solve(&self, record: &Record, resume: Option<Checkpoint>) -> Result<Solution, JobError> {
-        let tools = self.tools(record);
-        let task = agent::Task {
-            name: MAIN,
-            fence: &record.fence,
-            brief: &record.brief,
-            setting: &record.setting,
-            sandbox: self.sandbox,
-            model: self.ports.model.as_ref(),
-            tools: &tools,
-            recorder: self.recorder,
-            budget: record.budget,
-            permission: &self.permission,
-            people: self.ports.people.as_ref(),
-            live: self.ports.live.clone(),
-            cancel: self.cancel,
-            resume,
-        };
-        let solution = Box::pin(agent::solve(task)).await.map_err(solve_failed)?;
-        if solution.stop != Stop::Cancelled {
-            self.keep(SOLUTION, &Some(&solution)).await?;
-        }
-        Ok(solution)
-    }
-
-    /// What the agent works with.
-    fn tools(&self, record: &Record) -> Toolbox {
-        let mode = record.brief.mode;
-        let of_the_sandbox = Toolbox::for_mode(&self.ports.model.profile(), mode)
-            .with_children(mode)
-            .testing_by(&record.checks)
-            .answering(if mode.changes_code() {
-                &record.brief.threads
-            } else {
-                &[]
-            })
-            .with_skills(&record.setting.guidance.skills);
-        let of_the_web = self.ports.web.iter().flat_map(Web::tools);
-        let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
-        let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
-        let tools = match record.drafts && mode.changes_code() {
-            true => tools.drafting(Drafting::Noticed),
-            false => tools,
-        };
-        match self.ports.people.can_ask() && mode.changes_code() {
-            true => tools.asking_people(),
-            false => tools,
-        }
-    }
-
-    /// What the agent finds beside its brief.
-    async fn setting(&self, work: &Work, verdict: &Verdict) -> Setting {
-        let config = &self.ports.agent;
-        let failed = verdict.base.iter().filter(|check| !check.passed());
-        Setting {
-            language: self.ports.language,
-            environment: environment::look(self.sandbox, self.cancel).await,
-            network: false,
-            failing_checks: failed.map(|check| check.command.clone()).collect(),
-            guidance: work.guidance.clone(),
-            review_before_finish: config.review_before_finish,
-            max_explore_turns: match work.brief.mode {
-                Mode::Change => config.max_explore_turns,
-                // To look around is what it is for.
-                Mode::Plan | Mode::Answer | Mode::Review | Mode::Draft => u32::MAX,
-            },
-        }
-    }
-
     async fn keep(&self, kind: &str, value: &impl serde::Serialize) -> Result<(), JobError> {
         let body = serde_json::to_vec(value)
             .map_err(|error| JobError::Fail(format!("the {kind} cannot be stored: {error}")))?;
@@ -530,43 +457,6 @@ impl Desk<'_> {
             None => Ok((change, Vec::new())),
         }
     }
-}
-
-fn solve_failed(error: SolveError) -> JobError {
-    match error {
-        SolveError::Store(error) => error.into(),
-        SolveError::Sandbox(error) => error.into(),
-        SolveError::Model(error) => error.into(),
-    }
-}
-
-async fn record_solved(
-    recorder: &Recorder,
-    solution: &agent::Solution,
-    change: Option<&ChangeSet>,
-) -> Result<(), StoreError> {
-    let (how, summary) = match &solution.stop {
-        Stop::Finished(Finish::Done { title, .. }) => ("finished", title.clone()),
-        Stop::Finished(Finish::NothingToDo { reason, .. }) => ("nothing_to_do", reason.clone()),
-        Stop::Finished(Finish::Answered { answer }) => ("answered", text::cap(answer, MAX_SUMMARY_BYTES)),
-        Stop::Finished(Finish::Planned(plan)) => ("planned", plan.summary.clone()),
-        Stop::Finished(Finish::Reviewed(review)) => ("reviewed", review.summary.clone()),
-        Stop::Finished(Finish::Refused { reason }) => ("refused", reason.clone()),
-        Stop::Budget(limit) => ("budget", limit.clone()),
-        Stop::Cancelled => ("cancelled", String::new()),
-        Stop::Stuck(why) => ("stuck", why.clone()),
-        Stop::NeedsInput(_) => ("needs_input", String::new()),
-    };
-    let files = change.map_or(0, |change| {
-        u32::try_from(change.import.changes.len()).unwrap_or(u32::MAX)
-    });
-    recorder
-        .record(RunEvent::Solved {
-            how: how.to_owned(),
-            summary,
-            files,
-        })
-        .await
 }
 
 /// Runs one stage and records its beginning, its end and the time it took.

@@ -223,3 +223,37 @@ async fn a_commit_on_a_parent_that_is_not_there_is_not_found() {
     assert!(matches!(problem, Err(GitError::NotFound(_))), "{problem:?}");
     assert_eq!(run(&import.repo, &["--git-dir=.", "for-each-ref"]).lines().count(), 1);
 }
+
+/// Runs of the same task that end alike in the same second make the same commit.
+#[tokio::test]
+async fn the_same_commit_left_again_stays_on_its_branch() {
+    let bench = Bench::start().await;
+    let (import, sha) = bench.change("a", "README.md", "changed\n").await;
+    let repo = bench.git.open_local(&bench.path("people")).await.unwrap();
+    bench.people(&["branch", "taken"]);
+    for (wanted, expected) in [
+        ("agent/free", "agent/free".to_owned()),
+        ("taken", format!("taken-{}", sha.short())),
+    ] {
+        for _ in 0..3 {
+            let left = bench
+                .git
+                .leave_branch(&repo, &import, &sha, &branch(wanted))
+                .await
+                .unwrap();
+            assert_eq!(left.as_str(), expected);
+        }
+        assert_eq!(bench.people(&["rev-parse", &expected]), sha.as_str());
+    }
+    // Where others stand on both names, nothing of theirs is moved.
+    bench.people(&["branch", "-f", "agent/free", "HEAD"]);
+    bench.people(&["branch", &format!("agent/free-{}", sha.short()), "HEAD"]);
+    let refused = bench
+        .git
+        .leave_branch(&repo, &import, &sha, &branch("agent/free"))
+        .await;
+    assert!(
+        matches!(&refused, Err(GitError::Failed(why)) if why.contains("name another branch")),
+        "{refused:?}"
+    );
+}
