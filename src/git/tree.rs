@@ -18,54 +18,26 @@ const MAX_PATH: usize = 4096;
 /// Longest time for all blobs of a repository.
 const BLOBS_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// A blob's id, its first twenty bytes: all of a SHA-1, and as good as all of a SHA-256.
+/// A blob's id: all of a SHA-1, and of a SHA-256 the first twenty bytes, by which git finds it too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BlobId {
-    bytes: [u8; 32],
-    length: u8,
-}
+pub struct BlobId(pub [u8; 20]);
 
 impl BlobId {
     /// From 40 or 64 hexadecimal digits.
     pub fn parse(hex: &[u8]) -> Option<Self> {
+        let mut bytes = [0; 32];
         let length = hex.len() / 2;
         if !matches!(hex.len(), 40 | 64) {
             return None;
         }
-        let mut bytes = [0; 32];
         hex::decode_to_slice(hex, &mut bytes[..length]).ok()?;
-        Some(Self {
-            bytes,
-            length: length as u8,
-        })
-    }
-
-    /// From 20 or 32 bytes.
-    pub fn from_bytes(from: &[u8]) -> Option<Self> {
-        if !matches!(from.len(), 20 | 32) {
-            return None;
-        }
-        let mut bytes = [0; 32];
-        bytes[..from.len()].copy_from_slice(from);
-        Some(Self {
-            bytes,
-            length: from.len() as u8,
-        })
-    }
-
-    /// Its bytes: 20, or 32 in a repository with SHA-256.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-
-    fn is_zero(&self) -> bool {
-        self.bytes.iter().all(|byte| *byte == 0)
+        bytes.first_chunk().copied().map(Self)
     }
 }
 
 impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.as_bytes()))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -161,7 +133,6 @@ impl Tree {
             b"000000" => EntryKind::Gone,
             _ => EntryKind::File,
         };
-        debug_assert!(kind != EntryKind::Gone || id.is_zero());
         match std::str::from_utf8(path) {
             Ok(path) if path.len() <= MAX_PATH => self.entries.push(Entry {
                 path: path.to_owned(),
@@ -222,7 +193,7 @@ fn list_of(ids: &[BlobId]) -> Result<std::fs::File, GitError> {
         let mut file = tempfile::tempfile()?;
         let mut text = String::with_capacity(ids.len() * 41);
         for id in ids {
-            text.push_str(&hex::encode(id.as_bytes()));
+            text.push_str(&id.to_string());
             text.push('\n');
         }
         file.write_all(text.as_bytes())?;

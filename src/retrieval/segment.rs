@@ -47,19 +47,17 @@ pub enum SegmentError {
 /// Which blob, read as which language: facts depend on nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobKey {
-    /// The first twenty bytes of the blob's id.
-    pub id: [u8; 20],
+    /// The blob.
+    pub id: BlobId,
     /// The language by its place in [`crate::language::all`], from 1; 0 for none.
     pub language: u8,
 }
 
 impl BlobKey {
     /// The key of a blob at a path.
-    pub fn new(id: &BlobId, path: &str) -> Self {
-        let mut short = [0; 20];
-        short.copy_from_slice(&id.as_bytes()[..20]);
+    pub fn new(id: BlobId, path: &str) -> Self {
         Self {
-            id: short,
+            id,
             language: language_number(crate::language::of_path(path)),
         }
     }
@@ -79,7 +77,7 @@ pub fn language_number(language: Option<&'static crate::language::Language>) -> 
 
 impl fmt::Debug for BlobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", hex::encode(self.id), self.language)
+        write!(f, "{}/{}", self.id, self.language)
     }
 }
 

@@ -160,6 +160,10 @@ impl Body {
         self.length as u64
     }
 
+    pub(super) fn is_in_memory(&self) -> bool {
+        matches!(self.held, Held::Memory(_))
+    }
+
     pub(super) fn is_damaged(&self) -> bool {
         self.is_damaged.load(Ordering::Relaxed)
     }

@@ -13,6 +13,7 @@ use super::file::{Body, Out};
 use super::list::{List, Place};
 use super::record::Record;
 use super::{BlobKey, ListKind, SegmentError, Traits};
+use crate::git::BlobId;
 
 /// Bytes of a blob's row: key, traits, place and length of the record, and its sizes.
 const ROW: usize = 20 + 4 + 8 + 4 + 4 + 4 + 4;
@@ -56,7 +57,7 @@ impl Table {
         out: &mut Out<W>,
     ) -> Result<(), SegmentError> {
         let length = u32::try_from(record.len()).map_err(|_| SegmentError::Damaged("a record of gigabytes"))?;
-        self.rows.extend(key.id);
+        self.rows.extend(key.id.0);
         self.rows
             .extend([key.language, row.traits.to_byte(), u8::from(row.has_note), 0]);
         self.rows.extend(out.at().to_le_bytes());
@@ -155,6 +156,16 @@ impl Segment {
         self.body.is_damaged()
     }
 
+    /// Whether it stands in memory only.
+    pub fn is_in_memory(&self) -> bool {
+        self.body.is_in_memory()
+    }
+
+    /// Reads all of it, to find out whether it is damaged.
+    pub fn check_all(&self) {
+        let _ = self.judge(self.body.bytes(0..self.body.length()));
+    }
+
     /// Passes a result on, and remembers damage.
     pub fn judge<T>(&self, result: Result<T, SegmentError>) -> Result<T, SegmentError> {
         if result.is_err() {
@@ -175,7 +186,7 @@ impl Segment {
         let mut id = [0; 20];
         id.copy_from_slice(row.take(20)?);
         Ok(BlobKey {
-            id,
+            id: BlobId(id),
             language: row.byte()?,
         })
     }
