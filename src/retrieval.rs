@@ -4,4 +4,8 @@
 //! never waits for a cold index, and never fails because of one file.
 
 pub mod facts;
+pub mod index;
+pub mod segment;
+pub mod source;
+pub mod terms;
 pub mod view;
