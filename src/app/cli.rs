@@ -96,12 +96,13 @@ const CONFIG: u8 = 78;
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments
-        .next()
-        .is_some_and(|word| word == crate::sandbox::HELPER_COMMAND)
-    {
+    let word = arguments.next().unwrap_or_default();
+    if word == crate::sandbox::HELPER_COMMAND {
         let stage = arguments.next();
         return crate::sandbox::helper_main(stage.as_deref().and_then(|stage| stage.to_str()));
+    }
+    if word == crate::retrieval::apart::HELPER_COMMAND {
+        return crate::retrieval::apart::helper_main();
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

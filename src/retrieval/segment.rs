@@ -21,7 +21,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Built, Builder};
+pub use build::{Builder, Built};
 pub use dictionary::Entry;
 pub use merge::merge;
 pub use read::{Row, Segment};

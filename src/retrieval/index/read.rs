@@ -90,9 +90,14 @@ impl Job<'_> {
         };
         let threads = if here.len() < FEW { 1 } else { self.threads() };
         let parsed = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| self.work(&shared, threads))).collect();
+            let others: Vec<_> = (1..threads)
+                .map(|_| scope.spawn(|| self.work(&shared, threads)))
+                .collect();
             let own = self.work(&shared, threads);
-            own + others.into_iter().map(|thread| thread.join().unwrap_or_default()).sum::<usize>()
+            own + others
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_default())
+                .sum::<usize>()
         });
         let feed = shared.feed.into_inner().unwrap_or_else(PoisonError::into_inner);
         tree.mark(&feed.odd);
@@ -196,7 +201,11 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 /// What else the index has to know of a blob.
 pub(super) fn traits(bytes: &[u8], reading: &Reading) -> Traits {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
-    let is_long = || bytes.chunk_by(|a, b| is_name(a) == is_name(b)).any(|run| run.len() > MAX_NAME && is_name(&run[0]));
+    let is_long = || {
+        bytes
+            .chunk_by(|a, b| is_name(a) == is_name(b))
+            .any(|run| run.len() > MAX_NAME && is_name(&run[0]))
+    };
     Traits {
         is_binary: false,
         is_opaque: reading.note.is_some() || bytes.len() > MAX_TOLD || reading.facts.terms.is_empty() || is_long(),

@@ -1,0 +1,155 @@
+//! Which file a process was reading when it died. Each thread writes down what it is about to read,
+//! in the folder of the index; what stands there after a death is left out from then on. Never
+//! believes a list that it cannot read, and never keeps more than a bounded number of names.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::retrieval::index::{Reader, Reading};
+
+const READER: Reader = Reader {
+    version: 1,
+    read: |_, _, _| Reading::default(),
+};
+
+/// Folder below the index for what follows.
+const FOLDER: &str = "apart";
+/// Files with what a thread is reading: `reading-PROCESS-THREAD`.
+const READING: &str = "reading-";
+/// The contents that are left out, a line each.
+const LEFT_OUT: &str = "left-out";
+/// Bytes of a name and its line end.
+const NAME_BYTES: usize = 17;
+/// Most contents that are left out.
+const MAX_LEFT_OUT: usize = 1000;
+
+/// What this process leaves out, and where it writes what it reads.
+struct Here {
+    folder: PathBuf,
+    left_out: HashSet<String>,
+}
+
+static HERE: OnceLock<Here> = OnceLock::new();
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static NOTE: Option<File> = note();
+}
+
+fn note() -> Option<File> {
+    let number = THREADS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{READING}{}-{number}", std::process::id());
+    let file = HERE.get()?.folder.join(name);
+    OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(file)
+        .ok()
+}
+
+/// From now on this process says what it reads.
+pub(super) fn begin(index: &Path) -> io::Result<()> {
+    let folder = folder(index)?;
+    let left_out = left_out(&folder)?.into_iter().collect();
+    HERE.set(Here { folder, left_out })
+        .map_err(|_| io::Error::other("one process makes one index"))
+}
+
+fn folder(index: &Path) -> io::Result<PathBuf> {
+    let folder = index.join(FOLDER);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The usual reader, which says what it reads and leaves out what a process died of.
+pub(super) fn reader() -> Reader {
+    Reader { read, ..READER }
+}
+
+fn read(path: &str, bytes: &[u8], until: Instant) -> Reading {
+    let name = name_of(path, bytes);
+    if HERE.get().is_some_and(|here| here.left_out.contains(&name)) {
+        return Reading {
+            note: Some("a process that parsed it died".to_owned()),
+            ..Reading::default()
+        };
+    }
+    let say = |name: &str| NOTE.with(|note| note.as_ref().map(|file| file.write_all_at(name.as_bytes(), 0)));
+    say(&format!("{name}\n"));
+    let reading = (READER.read)(path, bytes, until);
+    say(&format!("{:17}", "\n"));
+    reading
+}
+
+/// A name for contents of a kind: the language depends on the end of the path.
+fn name_of(path: &str, bytes: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    path.rsplit(['/', '.']).next().hash(&mut hasher);
+    bytes.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Leaves out whatever a process was reading when it died, and gives the names of it. What other
+/// processes left that are gone is removed.
+pub(super) fn settle(index: &Path, process: u32) -> io::Result<Vec<String>> {
+    let folder = folder(index)?;
+    let mut blamed = Vec::new();
+    for (file, of) in notes(&folder)? {
+        if of == process {
+            blamed.extend(name_in(&file)?);
+        }
+        if of == process || !Path::new(&format!("/proc/{of}")).exists() {
+            std::fs::remove_file(&file)?;
+        }
+    }
+    if !blamed.is_empty() && left_out(&folder)?.len() < MAX_LEFT_OUT {
+        let mut list = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(folder.join(LEFT_OUT))?;
+        list.write_all(format!("{}\n", blamed.join("\n")).as_bytes())?;
+    }
+    Ok(blamed)
+}
+
+fn name_in(file: &Path) -> io::Result<Option<String>> {
+    let mut name = String::new();
+    File::open(file)?.take(NAME_BYTES as u64).read_to_string(&mut name)?;
+    let name = name.trim();
+    let is_name = name.len() == NAME_BYTES - 1 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(is_name.then(|| name.to_owned()))
+}
+
+/// All notes, with their process.
+fn notes(folder: &Path) -> io::Result<Vec<(PathBuf, u32)>> {
+    let mut notes = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name
+            .strip_prefix(READING)
+            .and_then(|rest| rest.split('-').next()?.parse().ok());
+        notes.extend(process.map(|process| (entry.path(), process)));
+    }
+    Ok(notes)
+}
+
+fn left_out(folder: &Path) -> io::Result<Vec<String>> {
+    let file = match File::open(folder.join(LEFT_OUT)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take((2 * MAX_LEFT_OUT * NAME_BYTES) as u64)
+        .read_to_string(&mut text)?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
