@@ -52,6 +52,7 @@
 
 // words
 pub mod clock;
+pub mod code;
 pub mod ids;
 pub mod language;
 pub mod money;

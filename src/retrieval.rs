@@ -4,9 +4,11 @@
 //! never waits for a cold index, and never fails because of one file.
 
 pub mod apart;
-pub mod facts;
+
 pub mod index;
 pub mod segment;
 pub mod source;
-pub mod terms;
+
 pub mod view;
+
+pub use crate::code::{facts, terms};
