@@ -2,5 +2,7 @@
 //! every blob, and inside sandboxes for files that an agent edited. Pure functions of bytes and a
 //! name. Never knows a repository or another file, and never parses without a limit.
 
+pub mod extract;
 pub mod facts;
 pub mod terms;
+pub use extract::{Extracted, facts_of};

@@ -33,7 +33,7 @@ mod spec;
 mod supervise;
 mod watch;
 
-pub use request::{Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
+pub use request::{EditedFile, Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
 /// The command line word under which `main` calls [`helper_main`].
 pub const HELPER_COMMAND: &str = helper::COMMAND;

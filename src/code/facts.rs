@@ -1,8 +1,10 @@
 //! What one file says about itself: symbols, references, imports and the words of its units. Made
 //! from its bytes alone, so it can be kept by blob id. Never knows a path, a commit or another file.
 
+use serde::{Deserialize, Serialize};
+
 /// Everything the index keeps of one blob.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Definitions, in the order of their start; a symbol stands behind the one that holds it.
     pub symbols: Vec<Symbol>,
@@ -20,7 +22,7 @@ pub struct Facts {
 }
 
 /// A definition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol {
     /// Its name as written, without what holds it: `parse`.
     pub name: Box<str>,
@@ -38,7 +40,7 @@ pub struct Symbol {
 }
 
 /// What a symbol is, in words that fit all languages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SymbolKind {
     /// A function outside a type.
     Function,
@@ -77,7 +79,7 @@ impl SymbolKind {
 }
 
 /// A use of a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// The name, without what stands before it: `parse` of `Parser::parse`.
     pub name: Box<str>,
@@ -93,7 +95,7 @@ pub struct Reference {
 }
 
 /// How a name is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ReferenceKind {
     /// Called, or made: `parse()`, `new Parser()`, a macro.
     Call,
@@ -106,7 +108,7 @@ pub enum ReferenceKind {
 }
 
 /// One name, or everything, that a file brings in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Import {
     /// Where from, as written: `../net`, `os.path`, `crate::text`, `fmt`, `<stdio.h>` without its marks.
     pub module: Box<str>,
@@ -119,7 +121,7 @@ pub struct Import {
 }
 
 /// A function, or what stands outside of all functions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
     /// The function, by its place in [`Facts::symbols`]; `None` for the rest of the file.
     pub symbol: Option<u32>,
@@ -128,7 +130,7 @@ pub struct Unit {
 }
 
 /// A word of a unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
     /// The word, in small letters.
     pub text: Box<str>,
@@ -141,7 +143,7 @@ pub struct Term {
 }
 
 /// Kinds of words that are counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Field {
     /// A part of a name, or a plain word, anywhere: `get`, `user` of `getUser`.
     Part,

@@ -20,7 +20,7 @@ use super::segment::{BlobKey, Builder, SegmentError};
 use super::view::{self, View};
 use crate::git::{BlobId, Git, GitError};
 use crate::ids::CommitSha;
-use crate::language;
+use crate::{code, language};
 
 mod folder;
 mod keep;
@@ -100,6 +100,18 @@ pub struct Reader {
     /// Reads a blob at a path, of which only the language matters, until the deadline.
     pub read: fn(path: &str, bytes: &[u8], until: Instant) -> Reading,
 }
+
+/// The reader of everything that is code or text.
+pub const READER: Reader = Reader {
+    version: 1,
+    read: |path, bytes, until| {
+        let extracted = code::facts_of(path, bytes, until);
+        Reading {
+            facts: extracted.facts,
+            note: extracted.note,
+        }
+    },
+};
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

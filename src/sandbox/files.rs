@@ -3,6 +3,7 @@
 //! Never follows a link to write, and never opens what is not a regular file.
 
 mod change;
+mod edited;
 mod list;
 mod search;
 mod syntax;
@@ -46,6 +47,7 @@ pub(super) fn answer(workspace: &Path, request: &FileRequest) -> FileReply {
         FileRequest::Grep { .. } => search::grep(&tree, request),
         FileRequest::AstGrep { .. } => syntax::search(&tree, request),
         FileRequest::Words { .. } => words::search(&tree, request),
+        FileRequest::Edited { since_ns, known } => edited::look(&tree, *since_ns, known),
     });
     done.unwrap_or_else(|problem| FileReply::Failed { problem })
 }

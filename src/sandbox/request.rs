@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::code::facts::Facts;
+
 /// A file operation inside the sandbox. Paths are relative to the workspace; what leaves it is
 /// refused there, by the kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -81,6 +83,13 @@ pub enum FileRequest {
         path: String,
         /// Most files.
         max_files: u32,
+    },
+    /// What the files say that were changed since a moment, ignore files obeyed.
+    Edited {
+        /// Nanoseconds since 1970 by the machine's clock: a file counts whose status changed later.
+        since_ns: i64,
+        /// Files whose facts are known in a state: of these nothing is said again.
+        known: Vec<(String, u64)>,
     },
 }
 
@@ -235,9 +244,27 @@ pub enum FileReply {
         /// Whether the search ended before it saw all of them.
         truncated: bool,
     },
+    /// To `Edited`.
+    Edited {
+        /// All of them.
+        files: Vec<EditedFile>,
+        /// Whether more were left out.
+        truncated: bool,
+    },
     /// The operation was refused or failed, in words for the model.
     Failed {
         /// Why, and what to do.
         problem: String,
     },
+}
+
+/// A file that was changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EditedFile {
+    /// Its path in the workspace.
+    pub path: String,
+    /// Its state: another one after every change.
+    pub state: u64,
+    /// What it says; nothing when that is known in this state, and when it cannot be read.
+    pub facts: Option<Box<Facts>>,
 }

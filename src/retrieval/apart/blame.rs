@@ -12,12 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::retrieval::index::{Reader, Reading};
-
-const READER: Reader = Reader {
-    version: 1,
-    read: |_, _, _| Reading::default(),
-};
+use crate::retrieval::index::{READER, Reader, Reading};
 
 /// Folder below the index for what follows.
 const FOLDER: &str = "apart";
