@@ -25,8 +25,11 @@ use crate::{code, language};
 mod folder;
 mod keep;
 mod lock;
+mod overlay;
 mod read;
 mod tree;
+
+pub use overlay::ReadEdit;
 
 use folder::Folder;
 use lock::Lock;

@@ -1,0 +1,243 @@
+//! The index of the code as one run sees it: brought to the run's first commit while the run is
+//! prepared, with the files on top that the agent edited. Called by `run` and by tools. Never makes a
+//! run wait longer than it says, and never fails: without an index it says why there is none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::apart::{self, Order};
+use super::graph::Graph;
+use super::index::{Index, Limits, Progress, READER, ReadEdit};
+use super::view::View;
+use crate::code::facts::Facts;
+use crate::git::Git;
+use crate::ids::CommitSha;
+use crate::sandbox::{FileReply, FileRequest, Sandbox};
+
+/// Longest time for the index of one commit. A run goes on meanwhile.
+const MAX_TIME: Duration = Duration::from_secs(30 * 60);
+/// Bytes of a file in a repository that names other repositories it borrows from.
+const MAX_ALTERNATES: usize = 64 * 1024;
+
+/// Where indexes are kept, and what makes them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Indexes {
+    folder: PathBuf,
+    program: PathBuf,
+    git: Git,
+    limits: Limits,
+}
+
+impl Indexes {
+    /// Indexes below a state folder, made by `program`, which is this program.
+    pub fn new(state_dir: &Path, program: &Path, git: &Git, limits: Limits) -> Self {
+        Self {
+            folder: state_dir.join("index"),
+            program: program.to_owned(),
+            git: git.clone(),
+            limits,
+        }
+    }
+
+    /// The folder of a repository's index.
+    pub fn folder_of(&self, repo: &Path) -> PathBuf {
+        let name = Sha256::digest(repo.as_os_str().as_encoded_bytes());
+        self.folder.join(hex::encode(&name[..12]))
+    }
+
+    /// Begins to bring the index of a bare repository to a commit, unless it is there already.
+    pub fn begin(&self, repo: &Path, commit: &CommitSha) -> CodeSearch {
+        let (tell, news) = watch::channel(News::Working(Progress { done: 0, all: 0 }));
+        let (indexes, repo, commit) = (self.clone(), repo.to_owned(), commit.clone());
+        let task = tokio::spawn(async move {
+            let last = match indexes.make(&repo, &commit, &tell).await {
+                Ok((index, view)) => News::Ready(index, view),
+                Err(why) => News::Failed(why),
+            };
+            // Whoever asked may have gone.
+            let _ = tell.send(last);
+        });
+        CodeSearch {
+            news,
+            edited: Mutex::default(),
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    async fn make(
+        &self,
+        repo: &Path,
+        commit: &CommitSha,
+        tell: &watch::Sender<News>,
+    ) -> Result<(Arc<Index>, Arc<View>), String> {
+        let folder = self.folder_of(repo);
+        let repo = repo.canonicalize().unwrap_or_else(|_| repo.to_owned());
+        if let Some(ready) = self.at_hand(&folder, commit).await? {
+            return Ok(ready);
+        }
+        let order = Order {
+            lenders: lenders(&repo),
+            index: folder.clone(),
+            repo,
+            commit: commit.clone(),
+            limits: self.limits.clone(),
+            max_time: MAX_TIME,
+        };
+        let progress = |progress| drop(tell.send(News::Working(progress)));
+        apart::update(&self.program, &order, &CancellationToken::new(), progress)
+            .await
+            .map_err(|problem| problem.to_string())?;
+        let ready = self.at_hand(&folder, commit).await?;
+        ready.ok_or_else(|| "the index does not hold the commit".to_owned())
+    }
+
+    /// The index and the view of a commit, when it is ready.
+    async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<(Arc<Index>, Arc<View>)>, String> {
+        let (folder, limits, commit) = (folder.to_owned(), self.limits.clone(), commit.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let index = Index::open(&folder, limits, READER).map_err(|error| error.to_string())?;
+            let view = index.view(&commit);
+            Ok(view.map(|view| (Arc::new(index), view)))
+        });
+        opened.await.map_err(|error| error.to_string())?
+    }
+}
+
+/// The repositories whose objects a repository borrows. It is written by git or by us alone.
+fn lenders(repo: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(repo.join("objects/info/alternates")).unwrap_or_default();
+    let lines = text.get(..text.len().min(MAX_ALTERNATES)).unwrap_or_default().lines();
+    lines.map(|line| repo.join("objects").join(line)).collect()
+}
+
+enum News {
+    Working(Progress),
+    Ready(Arc<Index>, Arc<View>),
+    Failed(String),
+}
+
+/// The code of a run.
+pub struct CodeSearch {
+    news: watch::Receiver<News>,
+    edited: Mutex<Edited>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl fmt::Debug for CodeSearch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeSearch")
+    }
+}
+
+/// What was edited when it was last looked at, and the graph with it.
+#[derive(Default)]
+struct Edited {
+    states: BTreeMap<String, (u64, Option<Arc<Facts>>)>,
+    graph: Option<Arc<Graph>>,
+}
+
+/// The code as it is now.
+#[derive(Debug, Clone)]
+pub struct Present {
+    /// Its graph, with the view that it is of.
+    pub graph: Arc<Graph>,
+    /// What is missing in it, in words.
+    pub notes: Vec<String>,
+}
+
+impl CodeSearch {
+    /// The view of the first commit, waited for at most so long.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub async fn base(&self, wait: Duration) -> Result<Arc<View>, String> {
+        self.ready(wait).await.map(|(_, view)| view)
+    }
+
+    /// The code with what was edited in the workspace after `since_ns`, nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// Why there is no index, in words.
+    pub async fn present(&self, sandbox: &dyn Sandbox, since_ns: i64, wait: Duration) -> Result<Present, String> {
+        let (index, view) = self.ready(wait).await?;
+        let mut notes = Vec::new();
+        let mut edited = self.edited.lock().await;
+        let known = edited.states.iter().map(|(path, (state, _))| (path.clone(), *state));
+        let request = FileRequest::Edited {
+            since_ns,
+            known: known.collect(),
+        };
+        match sandbox.files(&request).await {
+            Ok(FileReply::Edited { files, truncated }) => {
+                if truncated {
+                    notes.push("not every edited file is in the index".to_owned());
+                }
+                let before = std::mem::take(&mut edited.states);
+                let mut is_new = before.len() != files.len();
+                for file in files {
+                    let facts = match before.get(&file.path) {
+                        Some((state, facts)) if *state == file.state => facts.clone(),
+                        _ => {
+                            is_new = true;
+                            file.facts.map(|facts| Arc::from(*facts))
+                        }
+                    };
+                    edited.states.insert(file.path, (file.state, facts));
+                }
+                if is_new {
+                    edited.graph = None;
+                }
+            }
+            Ok(FileReply::Failed { problem }) => notes.push(format!("edited files are not in the index: {problem}")),
+            Ok(_) => notes.push("edited files are not in the index: another answer came".to_owned()),
+            Err(error) => notes.push(format!("edited files are not in the index: {error}")),
+        }
+        let graph = match &edited.graph {
+            Some(graph) => graph.clone(),
+            None => {
+                let edits: Vec<ReadEdit> = edited
+                    .states
+                    .iter()
+                    .map(|(path, (state, facts))| ReadEdit {
+                        path: path.clone(),
+                        state: *state,
+                        facts: facts.clone(),
+                    })
+                    .collect();
+                let laid = tokio::task::spawn_blocking(move || index.overlay_read(&view, &edits)).await;
+                let laid = laid.map_err(|error| error.to_string())?;
+                let graph = Arc::new(Graph::of(Arc::new(laid.map_err(|error| error.to_string())?)));
+                edited.graph = Some(graph.clone());
+                graph
+            }
+        };
+        Ok(Present { graph, notes })
+    }
+
+    async fn ready(&self, wait: Duration) -> Result<(Arc<Index>, Arc<View>), String> {
+        let mut news = self.news.clone();
+        let ready = news.wait_for(|news| !matches!(news, News::Working(_)));
+        match tokio::time::timeout(wait, ready).await {
+            Ok(Ok(news)) => match &*news {
+                News::Ready(index, view) => Ok((index.clone(), view.clone())),
+                News::Failed(why) => Err(why.clone()),
+                News::Working(_) => Err("it is not ready yet".to_owned()),
+            },
+            Ok(Err(_)) => Err("nobody makes it any more".to_owned()),
+            Err(_) => Err(match &*self.news.borrow() {
+                News::Working(Progress { done, all }) if *all > 0 => {
+                    format!("it is not ready yet ({done} of {all} files)")
+                }
+                _ => "it is not ready yet".to_owned(),
+            }),
+        }
+    }
+}
