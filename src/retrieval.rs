@@ -4,4 +4,5 @@
 //! never waits for a cold index, and never fails because of one file.
 
 pub mod facts;
+pub mod graph;
 pub mod view;
