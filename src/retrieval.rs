@@ -5,4 +5,5 @@
 
 pub mod facts;
 pub mod graph;
+pub mod terms;
 pub mod view;
