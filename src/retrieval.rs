@@ -4,11 +4,11 @@
 //! never waits for a cold index, and never fails because of one file.
 
 pub mod apart;
-
+pub mod code_search;
+pub mod graph;
 pub mod index;
 pub mod segment;
 pub mod source;
-
 pub mod view;
 
 pub use crate::code::{facts, terms};

@@ -105,6 +105,10 @@ pub enum ReferenceKind {
     Super,
     /// Read or handed on without a call.
     Read,
+    /// Named as the type of a variable, whose name is the receiver, or without a receiver as the type
+    /// of the symbol around: of a field, or of what a function returns. `make()` means the type of
+    /// what `make` returns.
+    Binding,
 }
 
 /// One name, or everything, that a file brings in.

@@ -1,0 +1,258 @@
+//! Callers and callees of one symbol, implementors and supertypes. Each use of the name is resolved by
+//! itself; what cannot be told apart is listed as possible.
+
+use std::collections::HashMap;
+
+use super::family::Family;
+use super::paths::in_common;
+use super::resolve::Answer;
+use super::{Certainty, Edge, Edges, Graph, MAX_EXAMINED, SymbolId, Why};
+use crate::retrieval::facts::{Reference, ReferenceKind, SymbolKind};
+use crate::retrieval::view::FileId;
+
+/// Symbols that fit one use are listed by name up to here, and only counted above.
+const MAX_AMONG: usize = 8;
+
+/// How much work is left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work {
+    pub(super) uses: usize,
+}
+
+impl Graph {
+    /// The uses of a symbol: calls, and for a type also where it is named. At most `max` edges.
+    pub fn callers(&self, of: SymbolId, max: usize) -> Edges {
+        let mut work = Work { uses: MAX_EXAMINED };
+        let mut edges = self.callers_within(of, Certainty::Possible, &mut work);
+        edges.cut_to(max);
+        edges
+    }
+
+    /// The uses of a symbol that are at least this sure, for as long as the work lasts.
+    pub(super) fn callers_within(&self, of: SymbolId, least: Certainty, work: &mut Work) -> Edges {
+        let mut found = Edges::default();
+        let (Some(name), known) = (self.name_of(of), self.known(of.file)) else {
+            return found;
+        };
+        let targets = self.targets(of);
+        for (file, at) in self.uses_of(of, &name, known.family) {
+            if work.uses == 0 {
+                found.unexamined += 1;
+                continue;
+            }
+            work.uses -= 1;
+            if let Some(edge) = self.edge_to(of, &targets, (file, at)) {
+                if edge.certainty >= least {
+                    found.edges.push(edge);
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// The symbol itself, and what it overrides or implements with how many others.
+    fn targets(&self, of: SymbolId) -> HashMap<SymbolId, usize> {
+        let mut targets = HashMap::from([(of, 1)]);
+        if self.kind(of) != Some(SymbolKind::Method) {
+            return targets;
+        }
+        let (Some(name), known) = (self.name_of(of), self.known(of.file)) else {
+            return targets;
+        };
+        let at = super::scope::At {
+            file: of.file,
+            known: &known,
+            within: Some(of.at),
+        };
+        if let super::receiver::Receiver::Types(types, ..) = self.own_type(at) {
+            for id in types {
+                for above in self.members_above(id, &name) {
+                    let also = self.overriders(above, &name);
+                    targets.entry(above).or_insert(also.max(1));
+                }
+            }
+        }
+        targets
+    }
+
+    /// How many types below that of a method have one of their own.
+    fn overriders(&self, method: SymbolId, name: &str) -> usize {
+        let known = self.known(method.file);
+        let at = super::scope::At {
+            file: method.file,
+            known: &known,
+            within: Some(method.at),
+        };
+        let super::receiver::Receiver::Types(types, ..) = self.own_type(at) else {
+            return 1;
+        };
+        let below = types.iter().take(1).flat_map(|id| self.subs_of(*id)).take(32);
+        below.filter(|(id, _)| !self.members(*id, name).is_empty()).count()
+    }
+
+    /// Where a name or its other names are used, nearest files first.
+    fn uses_of(&self, of: SymbolId, name: &str, family: Family) -> Vec<(FileId, u32)> {
+        let mut uses = self.view().referred(name);
+        for alias in self.imports().aliases(name) {
+            let known = self.known(alias.file);
+            let all = &known.uses(self.view(), alias.file).all;
+            let named = all
+                .iter()
+                .enumerate()
+                .filter(|(_, reference)| *reference.name == *alias.name);
+            uses.extend(named.map(|(at, _)| (alias.file, at as u32)));
+        }
+        // A constructor is called by the name of its type, and a default export by any.
+        if name == "__init__" || name == "constructor" {
+            if let Some(owner) = self.known(of.file).owner(of.at) {
+                uses.extend(self.view().referred(owner));
+            }
+        }
+        uses.retain(|(file, _)| Family::of(self.view().language(*file)) == family);
+        if uses.len() > MAX_EXAMINED {
+            let own = self.view().path(of.file);
+            uses.sort_by_cached_key(|(file, at)| {
+                let common = in_common(self.view().path(*file), own);
+                (std::cmp::Reverse(common), *file, *at)
+            });
+        }
+        uses
+    }
+
+    fn edge_to(&self, of: SymbolId, targets: &HashMap<SymbolId, usize>, (file, at): (FileId, u32)) -> Option<Edge> {
+        let known = self.known(file);
+        let reference = known.uses(self.view(), file).all.get(at as usize)?;
+        let edge = |certainty, why, among| Edge {
+            file,
+            line: reference.line,
+            from: self.user(file, reference),
+            to: of,
+            kind: reference.kind,
+            certainty,
+            why,
+            among,
+        };
+        match self.resolve(file, &known, reference) {
+            Answer::Nowhere => None,
+            Answer::At(ids, certainty, why) => {
+                if ids.contains(&of) {
+                    return Some(edge(certainty, why, ids.len()));
+                }
+                let also = ids.iter().filter_map(|id| targets.get(id)).min()?;
+                let certainty = if *also == 1 {
+                    certainty.min(Certainty::Likely)
+                } else {
+                    Certainty::Possible
+                };
+                Some(edge(certainty, Why::Dispatch, *also))
+            }
+            Answer::Name(ids) => {
+                let fits = ids.iter().any(|id| targets.contains_key(id));
+                fits.then(|| edge(Certainty::Possible, Why::Name, ids.len()))
+            }
+        }
+    }
+
+    /// The function around a use, or what else is.
+    fn user(&self, file: FileId, reference: &Reference) -> Option<SymbolId> {
+        let known = self.known(file);
+        let holders = || known.holders(reference.within);
+        let callable = holders().find(|at| known.symbol(*at).is_some_and(|symbol| symbol.kind.is_callable()));
+        let not_module = |at: &u32| {
+            known
+                .symbol(*at)
+                .is_some_and(|symbol| symbol.kind != SymbolKind::Module)
+        };
+        let at = callable.or_else(|| holders().find(not_module))?;
+        Some(SymbolId { file, at })
+    }
+
+    /// What a symbol calls; for a type, what its members call. At most `max` edges.
+    pub fn callees(&self, of: SymbolId, max: usize) -> Edges {
+        let mut work = Work { uses: MAX_EXAMINED };
+        let mut edges = self.callees_within(of, Certainty::Possible, &mut work);
+        edges.cut_to(max);
+        edges
+    }
+
+    pub(super) fn callees_within(&self, of: SymbolId, least: Certainty, work: &mut Work) -> Edges {
+        let mut found = Edges::default();
+        let known = self.known(of.file);
+        let all = &known.uses(self.view(), of.file).all;
+        let inside = all.iter().filter(|reference| {
+            let is_used = matches!(reference.kind, ReferenceKind::Call | ReferenceKind::Read);
+            is_used && known.holders(reference.within).any(|holder| holder == of.at)
+        });
+        for reference in inside {
+            if work.uses == 0 {
+                found.unexamined += 1;
+                continue;
+            }
+            work.uses -= 1;
+            let (ids, certainty, why) = match self.resolve(of.file, &known, reference) {
+                Answer::Nowhere => continue,
+                Answer::At(ids, certainty, why) => (ids, certainty, why),
+                Answer::Name(ids) => (ids, Certainty::Possible, Why::Name),
+            };
+            if certainty < least {
+                continue;
+            }
+            let among = ids.len();
+            found.cut += among.saturating_sub(MAX_AMONG);
+            found.edges.extend(ids.into_iter().take(MAX_AMONG).map(|to| Edge {
+                file: of.file,
+                line: reference.line,
+                from: self.user(of.file, reference),
+                to,
+                kind: reference.kind,
+                certainty,
+                why,
+                among,
+            }));
+        }
+        found.sort();
+        found
+    }
+
+    /// The types that extend or implement a type, and those below them, with the line that says so.
+    pub fn implementors(&self, of: SymbolId, max: usize) -> Vec<(SymbolId, u32)> {
+        let mut found: Vec<(SymbolId, u32)> = Vec::new();
+        let mut open = std::collections::VecDeque::from([of]);
+        while let Some(next) = open.pop_front() {
+            for (id, line) in self.subs_of(next) {
+                if id != of && found.len() < max && found.iter().all(|(known, _)| *known != id) {
+                    found.push((id, line));
+                    open.push_back(id);
+                }
+            }
+        }
+        found
+    }
+
+    /// The types that a type extends or implements, as far as they are in the repository.
+    pub fn supertypes(&self, of: SymbolId) -> Vec<SymbolId> {
+        self.supers_of(of)
+    }
+}
+
+impl Edges {
+    fn sort(&mut self) {
+        self.edges.sort_by_key(|edge| {
+            (
+                std::cmp::Reverse(edge.certainty),
+                edge.file,
+                edge.line,
+                edge.to,
+                edge.kind,
+            )
+        });
+        self.edges
+            .dedup_by_key(|edge| (edge.certainty, edge.file, edge.line, edge.to));
+    }
+
+    fn cut_to(&mut self, max: usize) {
+        self.cut += self.edges.len().saturating_sub(max);
+        self.edges.truncate(max);
+    }
+}

@@ -1,0 +1,254 @@
+//! What stands before a name: the type around it, a type, a module, a variable whose type is written
+//! somewhere, or something nobody knows. Called for each use that has a receiver.
+
+use super::known::Known;
+use super::module::Inside;
+use super::scope::{At, Meaning};
+use super::{Certainty, Graph, SymbolId, Why};
+use crate::retrieval::facts::{Reference, SymbolKind};
+
+/// How many steps are taken from a variable over what a function returns to a type.
+const MAX_STEPS: u32 = 4;
+
+/// What a receiver is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// A value of one of these types, or one of these types.
+    Types(Vec<SymbolId>, Certainty, Why),
+    /// A module.
+    Module(Inside),
+    /// Something that the repository does not define.
+    Outside,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Graph {
+    /// What a receiver is at a place.
+    pub(super) fn receiver(&self, at: At<'_>, word: &str) -> Receiver {
+        self.value(at, word, MAX_STEPS)
+    }
+
+    fn value(&self, at: At<'_>, word: &str, steps: u32) -> Receiver {
+        if steps == 0 || word == "?" {
+            return Receiver::Unknown;
+        }
+        if let Some(function) = word.strip_suffix("()") {
+            return self.result(at, function, steps - 1);
+        }
+        if let Some(found) = self.declared(at, word, steps - 1) {
+            return found;
+        }
+        if let Some(found) = self.field(at, word, steps - 1) {
+            return found;
+        }
+        match self.meaning(at, word) {
+            Meaning::Symbols(ids, certainty, why) => self.value_of(&ids, certainty, why, steps - 1),
+            Meaning::Module(inside) => Receiver::Module(inside),
+            Meaning::Outside => Receiver::Outside,
+            Meaning::Lost(_) | Meaning::Nothing => Receiver::Unknown,
+        }
+    }
+
+    /// A variable whose type, or what it was made by, is written where it is declared.
+    fn declared(&self, at: At<'_>, word: &str, steps: u32) -> Option<Receiver> {
+        let holders: Vec<u32> = at.known.holders(at.within).collect();
+        let uses = at.known.uses(self.view(), at.file);
+        let depth = |reference: &Reference| match reference.within {
+            None => Some(holders.len()),
+            Some(within) => holders.iter().position(|holder| *holder == within),
+        };
+        let visible = uses
+            .typed(word)
+            .filter_map(|reference| Some((depth(reference)?, reference)));
+        let visible: Vec<(usize, &Reference)> = visible.collect();
+        let innermost = visible.iter().map(|(depth, _)| *depth).min()?;
+        let here = visible.iter().filter(|(depth, _)| *depth == innermost);
+        self.types_written(at, here.map(|(_, reference)| *reference), steps)
+    }
+
+    /// What the types that are written for one variable or function come to.
+    fn types_written<'a>(
+        &self,
+        at: At<'_>,
+        written: impl Iterator<Item = &'a Reference>,
+        steps: u32,
+    ) -> Option<Receiver> {
+        let mut types = Vec::new();
+        let mut worst = Certainty::Exact;
+        let mut outside = false;
+        let mut any = false;
+        for reference in written.take(8) {
+            any = true;
+            let place = At {
+                within: reference.within,
+                ..at
+            };
+            match self.written(place, reference, steps) {
+                Receiver::Types(ids, certainty, _) => {
+                    worst = worst.min(certainty);
+                    types.extend(ids);
+                }
+                Receiver::Outside => outside = true,
+                Receiver::Module(_) | Receiver::Unknown => return Some(Receiver::Unknown),
+            }
+        }
+        types.sort();
+        types.dedup();
+        match (any, types.is_empty()) {
+            (false, _) => None,
+            (true, true) if outside => Some(Receiver::Outside),
+            (true, true) => Some(Receiver::Unknown),
+            (true, false) => {
+                let certainty = if types.len() == 1 && !outside {
+                    worst
+                } else {
+                    worst.min(Certainty::Likely)
+                };
+                Some(Receiver::Types(types, certainty, Why::Declared))
+            }
+        }
+    }
+
+    /// What one written type, or the function whose result is given, comes to.
+    fn written(&self, at: At<'_>, reference: &Reference, steps: u32) -> Receiver {
+        if let Some(function) = reference.name.strip_suffix("()") {
+            return self.result(at, function, steps);
+        }
+        if at.known.family.is_own(&reference.name) {
+            return self.own_type(at);
+        }
+        match self.meaning(at, &reference.name) {
+            Meaning::Symbols(ids, certainty, why) => self.value_of(&ids, certainty, why, steps),
+            Meaning::Outside => Receiver::Outside,
+            Meaning::Module(_) | Meaning::Lost(_) => Receiver::Unknown,
+            // A type that strict rules do not find is one of the language itself or a parameter.
+            Meaning::Nothing => Receiver::Unknown,
+        }
+    }
+
+    /// The value that a call of this function gives.
+    fn result(&self, at: At<'_>, function: &str, steps: u32) -> Receiver {
+        if steps == 0 {
+            return Receiver::Unknown;
+        }
+        if at.known.family.is_own(function) || at.known.family.is_above(function) {
+            return self.own_type(at);
+        }
+        match self.meaning(at, function) {
+            Meaning::Symbols(ids, certainty, why) => self.value_of(&ids, certainty, why, steps),
+            Meaning::Outside => Receiver::Outside,
+            Meaning::Module(_) => Receiver::Unknown,
+            Meaning::Lost(_) | Meaning::Nothing => self.result_by_name(at, function, steps),
+        }
+    }
+
+    /// What all functions of this name return, when they agree.
+    fn result_by_name(&self, at: At<'_>, function: &str, steps: u32) -> Receiver {
+        let candidates = self.candidates(function, at.known.family);
+        let callable: Vec<SymbolId> = candidates
+            .iter()
+            .filter(|candidate| candidate.kind.is_callable())
+            .map(|candidate| candidate.id)
+            .collect();
+        if callable.is_empty() || callable.len() > 12 {
+            return Receiver::Unknown;
+        }
+        let mut agreed: Option<Receiver> = None;
+        for id in callable {
+            let this = match self.value_of(&[id], Certainty::Likely, Why::Declared, steps) {
+                Receiver::Types(ids, ..) => Receiver::Types(ids, Certainty::Likely, Why::Declared),
+                Receiver::Outside | Receiver::Module(_) | Receiver::Unknown => return Receiver::Unknown,
+            };
+            if agreed.as_ref().is_some_and(|agreed| *agreed != this) {
+                return Receiver::Unknown;
+            }
+            agreed = Some(this);
+        }
+        agreed.unwrap_or(Receiver::Unknown)
+    }
+
+    /// A value of these symbols: of a type itself, of what a function returns, of a variable's type.
+    fn value_of(&self, ids: &[SymbolId], certainty: Certainty, why: Why, steps: u32) -> Receiver {
+        let types: Vec<SymbolId> = ids
+            .iter()
+            .copied()
+            .filter(|id| self.kind(*id).is_some_and(SymbolKind::is_type))
+            .collect();
+        if !types.is_empty() {
+            return Receiver::Types(types, certainty, why);
+        }
+        let Some(id) = ids.first().copied().filter(|_| steps > 0) else {
+            return Receiver::Unknown;
+        };
+        let known = self.known(id.file);
+        let place = At {
+            file: id.file,
+            known: &known,
+            within: Some(id.at),
+        };
+        let written = known.uses(self.view(), id.file).results(id.at);
+        match self.types_written(place, written, steps - 1) {
+            Some(Receiver::Types(types, known, why)) => Receiver::Types(types, known.min(certainty), why),
+            Some(other) => other,
+            // `enum` values have the type that holds them.
+            None if known
+                .symbol(id.at)
+                .is_some_and(|symbol| symbol.kind == SymbolKind::Variant) =>
+            {
+                self.own_type(place)
+            }
+            None => Receiver::Unknown,
+        }
+    }
+
+    /// A field of the type around a place, or of the only type that has one of this name.
+    fn field(&self, at: At<'_>, word: &str, steps: u32) -> Option<Receiver> {
+        let candidates = self.candidates(word, at.known.family);
+        let fields = candidates
+            .iter()
+            .filter(|candidate| candidate.kind == SymbolKind::Field);
+        let fields: Vec<_> = fields.take(64).collect();
+        if fields.is_empty() {
+            return None;
+        }
+        if let Receiver::Types(types, ..) = self.own_type(at)
+            && let Some(own) = types.first()
+        {
+            let mut members = self.members_on(*own, word);
+            members.retain(|id| self.kind(*id) == Some(SymbolKind::Field));
+            if !members.is_empty() {
+                return Some(self.value_of(&members[..1], Certainty::Exact, Why::Declared, steps));
+            }
+        }
+        None
+    }
+
+    /// The type around a place.
+    pub(super) fn own_type(&self, at: At<'_>) -> Receiver {
+        let Some((name, here)) = at.known.type_around(at.within) else {
+            return Receiver::Unknown;
+        };
+        if let Some(here) = here {
+            let id = SymbolId {
+                file: at.file,
+                at: here,
+            };
+            return Receiver::Types(vec![id], Certainty::Exact, Why::Owner);
+        }
+        let types = self.types_meant(At { within: None, ..at }, name);
+        if types.is_empty() {
+            Receiver::Unknown
+        } else {
+            Receiver::Types(types, Certainty::Exact, Why::Owner)
+        }
+    }
+
+    /// Whether a type is used as a value of which the repository may not know all members: something
+    /// above it is not in the repository.
+    pub(super) fn is_open(&self, of: SymbolId) -> bool {
+        let known: std::sync::Arc<Known> = self.known(of.file);
+        let written = known.uses(self.view(), of.file).supers(of.at).count();
+        written > self.supers_of(of).len()
+    }
+}

@@ -1,0 +1,132 @@
+//! Which file uses which, by imports, and the other names that imports give to symbols. Read once for
+//! a view, when first asked for.
+
+use std::collections::HashMap;
+
+use super::edge::Work;
+use super::family::Family;
+use super::module::{From, Place};
+use super::scope::Meaning;
+use super::{Certainty, Graph, SymbolId};
+use crate::retrieval::view::FileId;
+
+/// An import that gives something another name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Alias {
+    pub(super) file: FileId,
+    pub(super) name: Box<str>,
+}
+
+/// The imports of a view that rename something.
+#[derive(Debug, Default)]
+pub(super) struct Imports {
+    aliases: HashMap<Box<str>, Vec<Alias>>,
+    users: HashMap<FileId, Vec<FileId>>,
+}
+
+impl Imports {
+    /// The other names of a name, by file.
+    pub(super) fn aliases(&self, name: &str) -> &[Alias] {
+        self.aliases.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Uses that are resolved to find the users of one file.
+const MAX_USES: usize = 2000;
+/// Symbols of a file whose uses are looked for.
+const MAX_SYMBOLS: usize = 64;
+
+impl Graph {
+    pub(super) fn imports(&self) -> &Imports {
+        self.imports.get_or_init(|| self.read_imports())
+    }
+
+    fn read_imports(&self) -> Imports {
+        let view = self.view();
+        let mut read = Imports::default();
+        for file in view.files() {
+            let family = Family::of(view.language(file));
+            let from = From {
+                view,
+                file,
+                path: view.path(file),
+                family,
+            };
+            for import in view.imports(file) {
+                if let (Some(name), Some(alias)) = (&import.name, &import.alias) {
+                    let alias = Alias {
+                        file,
+                        name: alias.clone(),
+                    };
+                    // What a file exports without a name is called after the file as a rule.
+                    read.aliases.entry(name.clone()).or_default().push(alias);
+                }
+                // A package of Go is a folder, which says nothing of a single file.
+                if family == Family::Go {
+                    continue;
+                }
+                if let Place::Inside(inside) = self.modules().place(from, &import.module) {
+                    let child = import
+                        .name
+                        .as_deref()
+                        .and_then(|name| self.modules().child(from, &inside, name));
+                    let files = child.map_or(inside.files, |child| child.files);
+                    for used in files.into_iter().filter(|used| *used != file).take(4) {
+                        read.users.entry(used).or_default().push(file);
+                    }
+                }
+            }
+        }
+        for users in read.users.values_mut() {
+            users.dedup();
+        }
+        read
+    }
+
+    /// The files that import a file, or use what it defines, by path. At most `max`.
+    pub fn used_by(&self, file: FileId, max: usize) -> Vec<FileId> {
+        let mut users = self.imports().users.get(&file).cloned().unwrap_or_default();
+        let known = self.known(file);
+        let mut work = Work { uses: MAX_USES };
+        let tops = (0..known.symbols.len() as u32).filter(|at| known.is_top(*at));
+        for at in tops.take(MAX_SYMBOLS) {
+            let edges = self.callers_within(SymbolId { file, at }, Certainty::Likely, &mut work);
+            users.extend(edges.edges.into_iter().map(|edge| edge.file));
+        }
+        users.sort();
+        users.dedup();
+        users.retain(|user| *user != file);
+        users.truncate(max);
+        users
+    }
+
+    /// How many files import a file.
+    pub(crate) fn importers(&self, file: FileId) -> usize {
+        self.imports().users.get(&file).map_or(0, Vec::len)
+    }
+
+    /// The files that a file imports, or whose symbols it uses, by path. At most `max`.
+    pub fn uses(&self, file: FileId, max: usize) -> Vec<FileId> {
+        let known = self.known(file);
+        let mut used = Vec::new();
+        for import in &known.imports {
+            match self.through(file, &known, import, 4) {
+                Meaning::Symbols(ids, ..) => used.extend(ids.into_iter().map(|id| id.file)),
+                Meaning::Module(inside) if known.family != Family::Go => used.extend(inside.files),
+                Meaning::Module(_) | Meaning::Outside | Meaning::Lost(_) | Meaning::Nothing => {}
+            }
+        }
+        for reference in known.uses(self.view(), file).all.iter().take(MAX_USES) {
+            if let super::resolve::Answer::At(ids, Certainty::Exact | Certainty::Likely, _) =
+                self.resolve(file, &known, reference)
+            {
+                used.extend(ids.into_iter().map(|id| id.file));
+            }
+        }
+        used.sort();
+        used.dedup();
+        used.retain(|other| *other != file);
+        used.truncate(max);
+        used
+    }
+}
