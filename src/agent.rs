@@ -11,6 +11,7 @@ use crate::ids::RepoName;
 use crate::model::{Live, Message, Model};
 use crate::permission::Policy;
 use crate::recorder::Recorder;
+use crate::retrieval::code_search::CodeSearch;
 use crate::sandbox::Sandbox;
 use crate::tool::{Finish, Mode, Thread, Toolbox};
 
@@ -213,6 +214,8 @@ pub struct Task<'a> {
     pub setting: &'a Setting,
     /// Where.
     pub sandbox: &'a Arc<dyn Sandbox>,
+    /// The index of the code, where there is one.
+    pub code: Option<&'a CodeSearch>,
     /// By whom.
     pub model: &'a dyn Model,
     /// With what.

@@ -347,7 +347,10 @@ impl App {
     /// # Errors
     /// When git or the model cannot be opened.
     pub fn ports(&self) -> anyhow::Result<Ports> {
-        ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)
+        let mut ports = ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)?;
+        // A service has a state folder of its own, named or not.
+        ports.indexes = ports::indexes(&self.config, &self.surroundings, &self.config.server.state_dir);
+        Ok(ports)
     }
 }
 

@@ -222,6 +222,22 @@ section! {
 }
 
 section! {
+    /// The index of the code: symbols, references, words and history of each repository.
+    pub struct RetrievalConfig "retrieval" {
+        /// Keep an index of each repository, for the agent's first look and for `search_code`.
+        enabled: bool = "true",
+        /// Most of one repository's index on the disk, in MiB; older commits are forgotten first.
+        max_disk_mib: u64 = "2048",
+        /// Most threads that make an index.
+        max_threads: u32 = "2",
+        /// How long a run waits for an index that is not ready before it begins without, in seconds.
+        wait_seconds: Duration = "5",
+        /// Most tokens of the map of the repository in an agent's first prompt. 0: no map.
+        map_tokens: u32 = "1500",
+    }
+}
+
+section! {
     /// Limits of one run, which a repository's own file can lower, and caps of money for all runs
     /// together. Only calls whose price is known count against those.
     pub struct BudgetConfig "budget" {
@@ -399,6 +415,8 @@ pub struct Config {
     pub web: WebConfig,
     /// `[agent]`
     pub agent: AgentConfig,
+    /// `[retrieval]`
+    pub retrieval: RetrievalConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// `[queue]`
@@ -420,6 +438,7 @@ pub fn sections() -> Vec<SectionInfo> {
         PermissionConfig::info(),
         WebConfig::info(),
         AgentConfig::info(),
+        RetrievalConfig::info(),
         BudgetConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
@@ -438,6 +457,7 @@ impl Config {
             self.permission.shown(),
             self.web.shown(),
             self.agent.shown(),
+            self.retrieval.shown(),
             self.budget.shown(),
             self.queue.shown(),
             self.log.shown(),

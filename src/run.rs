@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Brief, Checkpoint, Guidance, People, Solution, Stop};
 use crate::clock::Clock;
-use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
+use crate::config::{AgentConfig, BudgetConfig, RetrievalConfig, SandboxConfig};
 use crate::draft::Draft;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
@@ -23,6 +23,7 @@ use crate::permission::Policy;
 use crate::phrase::{Language, run as words};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
+use crate::retrieval::code_search::{CodeSearch, Indexes};
 use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
@@ -57,7 +58,7 @@ pub use record::{RECORD, RECORD_END, Record, RecordEnd, RecordedMemory};
 pub use verify::Verdict;
 
 use limits::budget;
-use opening::{local_failure, open};
+use opening::{Opened, local_failure, open};
 use solving::record_solved;
 
 /// How often the agent is shown failing checks of its own change before the run ends.
@@ -96,6 +97,10 @@ pub struct Ports {
     pub memory: Option<Memory>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
+    /// Indexes of code, where they are kept.
+    pub indexes: Option<Indexes>,
+    /// `[retrieval]`
+    pub retrieval: RetrievalConfig,
     /// What the program's own words for people are written in.
     pub language: Language,
     /// The time.
@@ -198,12 +203,13 @@ pub async fn work(
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
     let opening = open(ports, &work, &mut earlier, place, recorder);
-    let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
+    let Opened { folder, sandbox, code } = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
         folder: &folder,
         place,
         sandbox: &sandbox,
+        code: code.as_ref(),
         recorder,
         cancel,
         permission: ports.permission.for_run(),
@@ -226,6 +232,7 @@ struct Desk<'a> {
     folder: &'a RunFolder,
     place: &'a Place,
     sandbox: &'a Arc<dyn Sandbox>,
+    code: Option<&'a CodeSearch>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
     /// The rules with what people approve in this run.

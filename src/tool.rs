@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::memory::Memory;
 use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
+use crate::retrieval::code_search::CodeSearch;
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
 
 mod agent;
@@ -76,6 +77,8 @@ const READ_ONLY: [&str; 7] = [
 pub struct ToolContext<'a> {
     /// Where it works.
     pub sandbox: &'a Arc<dyn Sandbox>,
+    /// The index of the code, where there is one.
+    pub code: Option<&'a CodeSearch>,
     /// Stop.
     pub cancel: &'a CancellationToken,
 }

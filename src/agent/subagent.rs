@@ -107,6 +107,7 @@ pub(super) async fn send(
         brief: task.brief,
         setting: task.setting,
         sandbox: task.sandbox,
+        code: task.code,
         model: task.model,
         tools: &tools,
         recorder: task.recorder,
@@ -313,6 +314,7 @@ impl Child<'_> {
         }
         let context = ToolContext {
             sandbox: self.task.sandbox,
+            code: self.task.code,
             cancel: stop,
         };
         Ok(match self.task.tools.call(&context, call).await {

@@ -319,6 +319,7 @@ impl Progress<'_> {
         }
         let context = ToolContext {
             sandbox: self.task.sandbox,
+            code: self.task.code,
             cancel: self.stop,
         };
         let mut ran = match self.task.tools.call(&context, call).await {

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Surroundings;
 use super::approvals::Approvals;
+use super::{Surroundings, record};
 use crate::agent::{People, Unattended};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig, WebConfig};
@@ -13,6 +13,8 @@ use crate::git::Git;
 use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
 use crate::permission::Policy;
+use crate::retrieval::code_search::Indexes;
+use crate::retrieval::index::Limits;
 use crate::run::{Ports, Record};
 use crate::sandbox::detect_toolchains;
 use crate::secret::Redactor;
@@ -56,12 +58,28 @@ pub(super) fn with_model(
         },
         sandbox: sandbox(&config.sandbox, surroundings),
         agent: config.agent.clone(),
+        indexes: record::folder(config, surroundings)
+            .and_then(|records| indexes(config, surroundings, records.parent()?)),
+        retrieval: config.retrieval.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
         language: config.github.language.into(),
         clock: clock.clone(),
         redactor: redactor.clone(),
     })
+}
+
+/// Where the indexes of code are kept: below a state folder.
+pub(super) fn indexes(config: &Config, surroundings: &Surroundings, state_dir: &Path) -> Option<Indexes> {
+    let retrieval = &config.retrieval;
+    let limits = Limits {
+        max_bytes: retrieval.max_disk_mib.saturating_mul(1 << 20),
+        max_threads: retrieval.max_threads as usize,
+        ..Limits::default()
+    };
+    retrieval
+        .enabled
+        .then(|| Indexes::new(state_dir, &surroundings.program, limits))
 }
 
 /// The same ports for a run that a person began on a checkout: what the rules ask about reaches

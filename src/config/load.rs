@@ -60,6 +60,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         permission: PermissionConfig::read(&mut reader),
         web: WebConfig::read(&mut reader),
         agent: AgentConfig::read(&mut reader),
+        retrieval: RetrievalConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),

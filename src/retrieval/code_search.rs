@@ -18,7 +18,6 @@ use super::graph::Graph;
 use super::index::{Index, Limits, Progress, READER, ReadEdit};
 use super::view::View;
 use crate::code::facts::Facts;
-use crate::git::Git;
 use crate::ids::CommitSha;
 use crate::sandbox::{FileReply, FileRequest, Sandbox};
 
@@ -32,17 +31,15 @@ const MAX_ALTERNATES: usize = 64 * 1024;
 pub struct Indexes {
     folder: PathBuf,
     program: PathBuf,
-    git: Git,
     limits: Limits,
 }
 
 impl Indexes {
     /// Indexes below a state folder, made by `program`, which is this program.
-    pub fn new(state_dir: &Path, program: &Path, git: &Git, limits: Limits) -> Self {
+    pub fn new(state_dir: &Path, program: &Path, limits: Limits) -> Self {
         Self {
             folder: state_dir.join("index"),
             program: program.to_owned(),
-            git: git.clone(),
             limits,
         }
     }
@@ -54,7 +51,8 @@ impl Indexes {
     }
 
     /// Begins to bring the index of a bare repository to a commit, unless it is there already.
-    pub fn begin(&self, repo: &Path, commit: &CommitSha) -> CodeSearch {
+    /// Files count as edited that changed after `since_ns`, nanoseconds since 1970.
+    pub fn begin(&self, repo: &Path, commit: &CommitSha, since_ns: i64) -> CodeSearch {
         let (tell, news) = watch::channel(News::Working(Progress { done: 0, all: 0 }));
         let (indexes, repo, commit) = (self.clone(), repo.to_owned(), commit.clone());
         let task = tokio::spawn(async move {
@@ -67,6 +65,7 @@ impl Indexes {
         });
         CodeSearch {
             news,
+            since_ns,
             edited: Mutex::default(),
             _task: AbortOnDropHandle::new(task),
         }
@@ -127,6 +126,7 @@ enum News {
 /// The code of a run.
 pub struct CodeSearch {
     news: watch::Receiver<News>,
+    since_ns: i64,
     edited: Mutex<Edited>,
     _task: AbortOnDropHandle<()>,
 }
@@ -162,17 +162,17 @@ impl CodeSearch {
         self.ready(wait).await.map(|(_, view)| view)
     }
 
-    /// The code with what was edited in the workspace after `since_ns`, nanoseconds since 1970.
+    /// The code with what was edited in the workspace.
     ///
     /// # Errors
     /// Why there is no index, in words.
-    pub async fn present(&self, sandbox: &dyn Sandbox, since_ns: i64, wait: Duration) -> Result<Present, String> {
+    pub async fn present(&self, sandbox: &dyn Sandbox, wait: Duration) -> Result<Present, String> {
         let (index, view) = self.ready(wait).await?;
         let mut notes = Vec::new();
         let mut edited = self.edited.lock().await;
         let known = edited.states.iter().map(|(path, (state, _))| (path.clone(), *state));
         let request = FileRequest::Edited {
-            since_ns,
+            since_ns: self.since_ns,
             known: known.collect(),
         };
         match sandbox.files(&request).await {

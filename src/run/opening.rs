@@ -12,8 +12,19 @@ use crate::git::{GitError, Remote};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
 use crate::recorder::Recorder;
+use crate::retrieval::code_search::CodeSearch;
 use crate::sandbox::{self, Sandbox};
 use crate::workspace::RunFolder;
+
+/// What a run works in.
+pub(super) struct Opened {
+    /// The checkout.
+    pub(super) folder: RunFolder,
+    /// The sandbox over it.
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    /// The index of its code, on its way.
+    pub(super) code: Option<CodeSearch>,
+}
 
 /// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one.
 pub(super) async fn open(
@@ -22,7 +33,7 @@ pub(super) async fn open(
     earlier: &mut Earlier,
     place: &Place,
     recorder: &Recorder,
-) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
+) -> Result<Opened, JobError> {
     let folder = match earlier.folder.take() {
         Some(folder) => folder,
         None => {
@@ -42,6 +53,7 @@ pub(super) async fn open(
         }
     };
     let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let since_ns = folder.opened_ns().map_err(local_failure)?;
     if earlier.bundle.is_some() {
         restore::take_up(&sandbox).await?;
     }
@@ -52,7 +64,12 @@ pub(super) async fn open(
             sandbox: description,
         })
         .await?;
-    Ok((folder, sandbox))
+    let indexes = ports.indexes.as_ref();
+    Ok(Opened {
+        code: indexes.map(|indexes| indexes.begin(&work.mirror, &work.base, since_ns)),
+        folder,
+        sandbox,
+    })
 }
 
 /// A fresh run folder with the files of a commit.

@@ -19,6 +19,9 @@ use crate::sandbox::SandboxFolders;
 /// Written after a complete checkout, with its commit.
 const MARKER: &str = "ready";
 
+/// Written once, when the first sandbox was opened over the checkout.
+const OPENED: &str = "opened";
+
 /// Where the mirror of a repository is: by number, because names can move.
 pub fn mirror_path(state_dir: &Path, repo: RepoId) -> PathBuf {
     state_dir.join("mirrors").join(format!("{repo}.git"))
@@ -98,6 +101,24 @@ impl RunFolder {
             .with_context(|| format!("check out {} of {}", at.short(), remote.url))?;
         let marker = self.root.join(MARKER);
         write_whole(&marker, &format!("{at}\n")).with_context(|| format!("write {}", marker.display()))
+    }
+
+    /// When a sandbox was first opened over the fresh checkout, in nanoseconds since 1970 by the clock
+    /// of its files: whatever changed later was edited.
+    pub fn opened_ns(&self) -> Result<i64> {
+        use std::os::unix::fs::MetadataExt as _;
+        let marker = self.root.join(OPENED);
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&marker);
+        let found = made.and_then(|file| file.metadata());
+        let found = found.with_context(|| format!("mark {}", marker.display()))?;
+        Ok(found
+            .ctime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(found.ctime_nsec()))
     }
 
     /// The folder itself.

@@ -73,6 +73,7 @@ impl Desk {
 
     async fn output(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
         let context = ToolContext {
+            code: None,
             sandbox: &self.sandbox,
             cancel: &self.cancel,
         };
