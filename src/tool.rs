@@ -22,6 +22,7 @@ mod arguments;
 mod ask_user;
 mod ast_grep;
 mod background;
+mod code_graph;
 mod commit;
 mod confirm;
 mod diff;

@@ -4,6 +4,7 @@
 
 mod change;
 mod edited;
+mod lines;
 mod list;
 mod search;
 mod syntax;
@@ -47,6 +48,7 @@ pub(super) fn answer(workspace: &Path, request: &FileRequest) -> FileReply {
         FileRequest::Grep { .. } => search::grep(&tree, request),
         FileRequest::AstGrep { .. } => syntax::search(&tree, request),
         FileRequest::Words { .. } => words::search(&tree, request),
+        FileRequest::Lines { places } => Ok(lines::read(&tree, places)),
         FileRequest::Edited { since_ns, known } => edited::look(&tree, *since_ns, known),
     });
     done.unwrap_or_else(|problem| FileReply::Failed { problem })

@@ -84,6 +84,11 @@ pub enum FileRequest {
         /// Most files.
         max_files: u32,
     },
+    /// Single lines of files; a line or file that is not there is left out.
+    Lines {
+        /// Path and number, from 1.
+        places: Vec<(String, u64)>,
+    },
     /// What the files say that were changed since a moment, ignore files obeyed.
     Edited {
         /// Nanoseconds since 1970 by the machine's clock: a file counts whose status changed later.
@@ -213,7 +218,7 @@ pub enum FileReply {
     },
     /// To `Change`: everything is done.
     Changed,
-    /// To `Grep`.
+    /// To `Grep` and `Lines`.
     Lines {
         /// Found.
         lines: Vec<GrepLine>,

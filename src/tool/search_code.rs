@@ -1,13 +1,18 @@
-//! The tool `search_code`: which files have to do with some words. It is a search by letters that
-//! ranks files. Never claims to understand the question.
+//! The tool `search_code`: which places of the code have to do with some words, and who uses a symbol,
+//! from the index of the repository with the agent's own edits. Where there is no index, a search by
+//! letters answers for words and the reply says so. Never claims to understand the question.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::code_graph::{self, Ask};
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, files, relative, unexpected};
 use crate::model::ToolSpec;
+use crate::retrieval::code_search::Present;
 use crate::sandbox::{FileReply, FileRequest, RankedFile};
 use crate::text;
 
@@ -26,16 +31,61 @@ const EMPTY_WORDS: &[&str] = &[
     "on", "or", "that", "the", "this", "to", "we", "what", "when", "where", "which", "who", "why", "with",
 ];
 
-/// Ranks files.
+/// How long a call waits for an index that is being made.
+const WAIT: Duration = Duration::from_secs(4);
+
+/// Finds places by words and by symbols.
 pub(super) struct SearchCode;
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Find {
+    /// The places that have most to do with the words of `query`.
+    #[default]
+    #[serde(alias = "text", alias = "search", alias = "code")]
+    Words,
+    /// Where the symbol `query` is defined.
+    #[serde(alias = "definition", alias = "definitions", alias = "symbols")]
+    Symbol,
+    /// Who calls or uses it.
+    #[serde(alias = "references", alias = "usages", alias = "uses")]
+    Callers,
+    /// What it calls.
+    Callees,
+    /// How `query` comes to call `to`.
+    #[serde(alias = "call_path")]
+    Path,
+    /// What a change of it can reach, step by step.
+    Impact,
+    /// What extends or implements it.
+    #[serde(alias = "implementations", alias = "subclasses")]
+    Implementors,
+    /// Tests that touch it.
+    Tests,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Words that the code in question probably contains: names, parts of names, words of messages.
-    #[serde(alias = "words", alias = "pattern", alias = "keywords", alias = "search")]
+    /// For `words`: what the code in question is about and the names that probably stand in it. Otherwise one symbol: `parse`, `Parser.parse` or `src/parser.rs:parse`.
+    #[serde(
+        alias = "words",
+        alias = "pattern",
+        alias = "keywords",
+        alias = "search",
+        alias = "symbol",
+        alias = "name",
+        alias = "from"
+    )]
     query: String,
-    /// Folder to search, relative to the workspace; left out for all of it.
+    /// What to find.
+    #[serde(default, alias = "mode", alias = "kind", alias = "type")]
+    find: Find,
+    /// For `path`: the symbol at the other end.
+    #[serde(default, alias = "target")]
+    to: String,
+    /// For `words`: folder to search, relative to the workspace; left out for all of it.
     #[serde(default, alias = "directory", alias = "folder", alias = "target_directories")]
     path: String,
 }
@@ -45,9 +95,11 @@ impl Tool for SearchCode {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "search_code".to_owned(),
-            description: "Ranks files by several words at once, those with the most different words first, and shows their \
-                          best lines. It compares letters, not meaning: give words that stand in the code (`parse header \
-                          timeout`), not a question."
+            description: "Asks the index of the code, your own edits included. `words` ranks the places that have most to do \
+                          with several words at once (`retry after header timeout`); the others answer about one symbol: where \
+                          it is defined, its callers, its callees, a path of calls, what a change of it can reach \
+                          (`impact`), what implements it, which tests touch it. Each answer says how sure it is. For exact text \
+                          use grep."
                 .to_owned(),
             parameters: arguments::schema::<Arguments>(),
         }
@@ -59,20 +111,68 @@ impl Tool for SearchCode {
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
         let wanted: Arguments = arguments::fit("search_code", arguments)?;
-        let request = FileRequest::Words {
-            words: words(&wanted.query),
-            path: relative(&wanted.path),
-            max_files: MAX_FILES,
-        };
-        match files(context, request).await? {
-            FileReply::Ranked {
-                files,
-                matching,
-                looked,
-                truncated,
-            } => Ok(ToolOutput::Text(render(&files, matching, looked, truncated))),
-            _ => Err(unexpected("ranked files")),
+        if wanted.query.trim().is_empty() {
+            return Err(ToolError::ForModel(
+                "give `query`: words, or the name of a symbol".to_owned(),
+            ));
         }
+        let present = match context.code {
+            Some(code) => code.present(context.sandbox.as_ref(), WAIT).await,
+            None => Err("this run has none".to_owned()),
+        };
+        let ask = match wanted.find {
+            Find::Words => return words_of(context, &wanted, present).await,
+            Find::Path => None,
+            Find::Symbol => Some(Ask::Symbol),
+            Find::Callers => Some(Ask::Callers),
+            Find::Callees => Some(Ask::Callees),
+            Find::Impact => Some(Ask::Impact),
+            Find::Implementors => Some(Ask::Implementors),
+            Find::Tests => Some(Ask::Tests),
+        };
+        let present = present.map_err(|why| {
+            ToolError::ForModel(format!(
+                "the index of the code is unavailable: {why}; use grep or ast_grep instead"
+            ))
+        })?;
+        let answer = match ask {
+            Some(ask) => code_graph::about(context, &present, ask, &wanted.query).await?,
+            None if wanted.to.trim().is_empty() => {
+                return Err(ToolError::ForModel(
+                    "a path needs `to`, the symbol at its end".to_owned(),
+                ));
+            }
+            None => code_graph::path(context, &present, &wanted.query, &wanted.to).await?,
+        };
+        Ok(ToolOutput::Text(answer))
+    }
+}
+
+/// Places by words.
+async fn words_of(
+    context: &ToolContext<'_>,
+    wanted: &Arguments,
+    present: Result<Present, String>,
+) -> Result<ToolOutput, ToolError> {
+    let request = FileRequest::Words {
+        words: words(&wanted.query),
+        path: relative(&wanted.path),
+        max_files: MAX_FILES,
+    };
+    match files(context, request).await? {
+        FileReply::Ranked {
+            files,
+            matching,
+            looked,
+            truncated,
+        } => {
+            let mut shown = render(&files, matching, looked, truncated);
+            if let Err(why) = present {
+                shown.push_str(&format!("\n[fallback: graph unavailable: {why}; ranked by letters]"));
+            }
+            Ok(ToolOutput::Text(shown))
+        }
+        _ => Err(unexpected("ranked files")),
     }
 }
 
