@@ -19,7 +19,7 @@ use super::segment::{BlobKey, Builder, SegmentError};
 use super::view::{self, View};
 use crate::git::{BlobId, Git, GitError};
 use crate::ids::CommitSha;
-use crate::language;
+use crate::language::{self, Language};
 
 mod folder;
 mod keep;
@@ -85,6 +85,8 @@ impl Default for Limits {
 /// What was found in a blob.
 #[derive(Debug, Default)]
 pub struct Reading {
+    /// The language that they were read with.
+    pub language: Option<&'static Language>,
     /// Facts, empty for what could not be read.
     pub facts: Facts,
     /// What was skipped, and why.

@@ -67,7 +67,7 @@ type Blobs = BTreeMap<BlobKey, (Facts, Traits, Option<String>)>;
 
 fn blobs(max: usize) -> impl Strategy<Value = Blobs> {
     let blob = (facts(), any::<bool>(), any::<bool>(), proptest::option::of("[a-z ]{1,9}"));
-    let blob = blob.prop_map(|(facts, is_binary, is_opaque, note)| (facts, Traits { is_binary, is_opaque }, note));
+    let blob = blob.prop_map(|(facts, is_binary, is_opaque, note)| (facts, Traits { language: 3, is_binary, is_opaque }, note));
     vec(((0u16..40, 0u8..3).prop_map(|(id, language)| key(id, language)), blob), 0..max)
         .prop_map(|blobs| blobs.into_iter().collect())
 }

@@ -19,7 +19,7 @@ use forgehand::retrieval::terms;
 use forgehand::retrieval::view::View;
 use tokio_util::sync::CancellationToken;
 
-fn read(_path: &str, bytes: &[u8], _until: Instant) -> Reading {
+fn read(path: &str, bytes: &[u8], _until: Instant) -> Reading {
     let text = String::from_utf8_lossy(bytes);
     let mut facts = Facts::default();
     for (line, text) in (1..).zip(text.lines()) {
@@ -45,7 +45,11 @@ fn read(_path: &str, bytes: &[u8], _until: Instant) -> Reading {
     }
     (facts.units, facts.terms) = terms::terms(&text, &facts.symbols);
     let note = text.contains("GENERATED").then(|| "generated".to_owned());
-    Reading { facts, note }
+    Reading {
+        language: forgehand::language::of_path(path),
+        facts,
+        note,
+    }
 }
 
 const READER: Reader = Reader { version: 1, read };
