@@ -136,6 +136,7 @@ async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model)
         ..Setting::default()
     };
     let task = Task {
+        code: None,
         name: MAIN,
         fence: "00112233445566778899aabbccddeeff",
         brief: &brief,

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 use super::facts::Facts;
 use super::segment::{BlobKey, Builder, SegmentError};
 use super::view::{self, View};
+use crate::code;
 use crate::git::{BlobId, Git, GitError};
 use crate::ids::CommitSha;
-use crate::{code, language};
+use crate::language::{self, Language};
 
 mod folder;
 mod keep;
@@ -89,6 +90,8 @@ impl Default for Limits {
 /// What was found in a blob.
 #[derive(Debug, Default)]
 pub struct Reading {
+    /// The language that they were read with.
+    pub language: Option<&'static Language>,
     /// Facts, empty for what could not be read.
     pub facts: Facts,
     /// What was skipped, and why.
@@ -110,6 +113,7 @@ pub const READER: Reader = Reader {
     read: |path, bytes, until| {
         let extracted = code::facts_of(path, bytes, until);
         Reading {
+            language: extracted.language,
             facts: extracted.facts,
             note: extracted.note,
         }

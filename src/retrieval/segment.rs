@@ -29,6 +29,7 @@ pub use record::Record;
 
 use super::facts::Field;
 use crate::git::BlobId;
+use crate::language::{self, Language};
 
 /// Why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +50,7 @@ pub enum SegmentError {
 pub struct BlobKey {
     /// The blob.
     pub id: BlobId,
-    /// The language by its place in [`crate::language::all`], from 1; 0 for none.
+    /// The language of its path by its place in [`language::all`], from 1; 0 for none.
     pub language: u8,
 }
 
@@ -58,21 +59,9 @@ impl BlobKey {
     pub fn new(id: BlobId, path: &str) -> Self {
         Self {
             id,
-            language: language_number(crate::language::of_path(path)),
+            language: number_of(language::of_path(path)),
         }
     }
-
-    /// The language.
-    pub fn language(&self) -> Option<&'static crate::language::Language> {
-        crate::language::all().get(usize::from(self.language).checked_sub(1)?)
-    }
-}
-
-/// The number by which a segment knows a language.
-pub fn language_number(language: Option<&'static crate::language::Language>) -> u8 {
-    let all = crate::language::all();
-    let at = language.and_then(|language| all.iter().position(|other| std::ptr::eq(other, language)));
-    at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or_default()
 }
 
 impl fmt::Debug for BlobKey {
@@ -116,6 +105,9 @@ impl From<Field> for ListKind {
 /// What else there is to know of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits {
+    /// The language that its facts were read with, as in [`BlobKey::language`]; the bytes may have
+    /// told another one than the path.
+    pub language: u8,
     /// It is not text; nothing is known of it, and it belongs to no view.
     pub is_binary: bool,
     /// Not every name in it is in the dictionary, so a search for a literal has to look into it.
@@ -123,14 +115,26 @@ pub struct Traits {
 }
 
 impl Traits {
-    fn to_byte(self) -> u8 {
-        u8::from(self.is_binary) | u8::from(self.is_opaque) << 1
+    fn to_bytes(self) -> [u8; 2] {
+        [u8::from(self.is_binary) | u8::from(self.is_opaque) << 1, self.language]
     }
 
-    fn from_byte(byte: u8) -> Self {
+    fn from_bytes([bits, language]: [u8; 2]) -> Self {
         Self {
-            is_binary: byte & 1 != 0,
-            is_opaque: byte & 2 != 0,
+            language,
+            is_binary: bits & 1 != 0,
+            is_opaque: bits & 2 != 0,
         }
     }
+}
+
+/// The language with a number.
+pub fn language_of(number: u8) -> Option<&'static Language> {
+    language::all().get(usize::from(number).checked_sub(1)?)
+}
+
+/// The number by which a segment knows a language.
+pub fn number_of(language: Option<&'static Language>) -> u8 {
+    let at = language.and_then(|language| language::all().iter().position(|other| std::ptr::eq(other, language)));
+    at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or_default()
 }

@@ -59,9 +59,13 @@ impl View {
             id[..4].copy_from_slice(&blob.to_be_bytes());
             let key = BlobKey {
                 id: BlobId(id),
-                language: segment::language_number(language),
+                language: segment::number_of(language),
             };
-            builder.add(key, Traits::default(), &facts, None);
+            let traits = Traits {
+                language: key.language,
+                ..Traits::default()
+            };
+            builder.add(key, traits, &facts, None);
             places.push((path, Place { segment: 0, blob }));
         }
         match in_memory(builder) {
@@ -205,9 +209,7 @@ impl View {
 
     /// A file's language.
     pub fn language(&self, file: FileId) -> Option<&'static Language> {
-        let place = self.files.place(file);
-        let key = self.good(place.segment, |segment| segment.key(place.blob));
-        key.and_then(|key| key.language())
+        segment::language_of(self.row(file).traits.language)
     }
 
     /// A file's number of lines.

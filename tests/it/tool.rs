@@ -2,17 +2,21 @@
 //! workspace; how the loop around it behaves is told in `agent`. Never a model in between.
 
 mod background;
+mod code;
 mod file;
 mod patch;
 mod search;
 mod snapshot;
 mod tests;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forgehand::config::SandboxConfig;
 use forgehand::model::ToolCall;
+use forgehand::retrieval::code_search::{CodeSearch, Indexes};
+use forgehand::retrieval::index::Limits;
 use forgehand::sandbox::{self, Sandbox, SandboxFolders};
 use forgehand::tool::{ToolContext, ToolError, ToolOutput, Toolbox};
 use serde_json::Value;
@@ -23,6 +27,7 @@ struct Desk {
     folder: tempfile::TempDir,
     sandbox: Arc<dyn Sandbox>,
     tools: Toolbox,
+    code: Option<CodeSearch>,
     cancel: CancellationToken,
 }
 
@@ -67,13 +72,27 @@ impl Desk {
             folder,
             sandbox,
             tools: Toolbox::standard(),
+            code: None,
             cancel: CancellationToken::new(),
         }
     }
 
+    /// The same with an index of the checkout, on its way.
+    fn indexed(mut self) -> Self {
+        let marker = std::fs::File::create(self.folder.path().join("opened")).expect("a file");
+        let opened = marker.metadata().expect("a file");
+        let since_ns = opened.ctime() * 1_000_000_000 + opened.ctime_nsec();
+        let base = self.folder.path().join("base.git");
+        let head = shell(&base, "git rev-parse base").trim().parse().expect("a commit");
+        let program = Path::new(env!("CARGO_BIN_EXE_forgehand"));
+        let indexes = Indexes::new(&self.folder.path().join("state"), program, Limits::default());
+        self.code = Some(indexes.begin(&base, &head, since_ns));
+        self
+    }
+
     async fn output(&self, tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
         let context = ToolContext {
-            code: None,
+            code: self.code.as_ref(),
             sandbox: &self.sandbox,
             cancel: &self.cancel,
         };
@@ -149,7 +168,7 @@ impl Desk {
 }
 
 /// Runs a script of the test itself, on this machine.
-fn shell(folder: &Path, script: &str) {
+fn shell(folder: &Path, script: &str) -> String {
     let output = std::process::Command::new("sh")
         .args(["-ec", script])
         .current_dir(folder)
@@ -162,6 +181,7 @@ fn shell(folder: &Path, script: &str) {
         .expect("sh");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[track_caller]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{Index, IndexError, MAX_OVERLAYS, view};
 use crate::code::facts::Facts;
 use crate::git::BlobId;
-use crate::retrieval::segment::{BlobKey, Builder, SegmentError, Traits};
+use crate::language;
+use crate::retrieval::segment::{BlobKey, Builder, SegmentError, Traits, number_of};
 use crate::retrieval::view::View;
 
 /// An edited file that somebody else has read.
@@ -29,6 +30,7 @@ impl Index {
                 let key = BlobKey::new(stand_in(&edit.path, edit.state)?, &edit.path);
                 // What was not read here may hold what its words do not tell.
                 let traits = Traits {
+                    language: number_of(language::of_path(&edit.path)),
                     is_binary: false,
                     is_opaque: true,
                 };

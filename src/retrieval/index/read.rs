@@ -11,7 +11,7 @@ use super::folder::Folder;
 use super::tree::{CommitTree, Kind};
 use super::{Bounds, IndexError, Limits, Progress, Reader, Reading};
 use crate::git::{Blob, BlobId, Blobs, Git};
-use crate::retrieval::segment::{BlobKey, Builder, Traits};
+use crate::retrieval::segment::{self, BlobKey, Builder, Traits};
 
 /// Longest time for one blob: a grammar may hang on a generated file.
 const BLOB_TIMEOUT: Duration = Duration::from_secs(5);
@@ -123,7 +123,7 @@ impl Job<'_> {
             if is_binary(&bytes) {
                 let traits = Traits {
                     is_binary: true,
-                    is_opaque: false,
+                    ..Traits::default()
                 };
                 builder.add(*key, traits, &Default::default(), None);
                 continue;
@@ -200,14 +200,47 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 
 /// What else the index has to know of a blob.
 pub(super) fn traits(bytes: &[u8], reading: &Reading) -> Traits {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
-    let is_long = || {
-        bytes
-            .chunk_by(|a, b| is_name(a) == is_name(b))
-            .any(|run| run.len() > MAX_NAME && is_name(&run[0]))
-    };
     Traits {
+        language: segment::number_of(reading.language),
         is_binary: false,
-        is_opaque: reading.note.is_some() || bytes.len() > MAX_TOLD || reading.facts.terms.is_empty() || is_long(),
+        is_opaque: reading.note.is_some()
+            || bytes.len() > MAX_TOLD
+            || reading.facts.terms.is_empty()
+            || has_long_name(bytes),
+    }
+}
+
+/// Whether there is a name that extraction leaves out. Looks at the last byte such a name could have
+/// and goes back from there, so that it sees few of the bytes.
+fn has_long_name(bytes: &[u8]) -> bool {
+    let is_other = |byte: &u8| !(byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80);
+    let mut start = 0;
+    while let Some(name) = bytes.get(start..=start + MAX_NAME) {
+        match name.iter().rposition(is_other) {
+            Some(at) => start += at + 1,
+            None => return true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_noticed_wherever_they_stand() {
+        for before in 0..130 {
+            for (length, expected) in [(0, false), (119, false), (120, false), (121, true), (400, true)] {
+                let text = format!("{} {} and more", "ab ".repeat(before), "x".repeat(length));
+                assert_eq!(has_long_name(text.as_bytes()), expected, "{before} {length}");
+            }
+        }
+        assert!(!has_long_name(b"") && has_long_name(&[b'_'; 121]));
+    }
+
+    #[test]
+    fn text_is_what_git_takes_for_text() {
+        assert!(is_binary(b"\x89PNG\0") && !is_binary("größe".as_bytes()) && !is_binary(b""));
     }
 }

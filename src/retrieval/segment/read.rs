@@ -58,8 +58,9 @@ impl Table {
     ) -> Result<(), SegmentError> {
         let length = u32::try_from(record.len()).map_err(|_| SegmentError::Damaged("a record of gigabytes"))?;
         self.rows.extend(key.id.0);
+        let [traits, language] = row.traits.to_bytes();
         self.rows
-            .extend([key.language, row.traits.to_byte(), u8::from(row.has_note), 0]);
+            .extend([key.language, traits, language, u8::from(row.has_note)]);
         self.rows.extend(out.at().to_le_bytes());
         for number in [length, row.lines, row.words, row.units] {
             self.rows.extend(number.to_le_bytes());
@@ -200,14 +201,14 @@ impl Segment {
     pub fn row(&self, blob: u32) -> Result<Row, SegmentError> {
         let mut row = self.row_bytes(blob)?;
         row.take(21)?;
-        let (traits, has_note, _) = (row.byte()?, row.byte()?, row.byte()?);
+        let (traits, language, has_note) = (row.byte()?, row.byte()?, row.byte()?);
         row.take(12)?;
         Ok(Row {
             lines: row.u32()?,
             words: row.u32()?,
             units: row.u32()?,
             has_note: has_note != 0,
-            traits: Traits::from_byte(traits),
+            traits: Traits::from_bytes([traits, language]),
         })
     }
 
