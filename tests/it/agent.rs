@@ -150,6 +150,7 @@ impl Bench {
             threads: Vec::new(),
         };
         solve(Task {
+            code: None,
             name: MAIN,
             fence: FENCE,
             brief: &brief,

@@ -103,6 +103,7 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
     let recorder = Recorder::in_memory(Clock::System, Redactor::default());
     let (permission, cancel, setting) = (Policy::default(), CancellationToken::new(), Setting::default());
     let solution = solve(Task {
+        code: None,
         name: MAIN,
         fence: FENCE,
         brief: &brief,
