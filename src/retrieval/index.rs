@@ -7,7 +7,7 @@
 //! its name, so whatever has a name is complete. Two segments may hold the same blob; either will do.
 //! One process at a time writes, under a lock that the system gives back when it dies.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -264,6 +264,7 @@ impl Index {
     ) -> Result<(), IndexError> {
         let wanted = tree.unknown(&self.folder.segments())?;
         if wanted.is_empty() {
+            tree.settle(&HashMap::new());
             return Ok(());
         }
         let job = read::Job {
