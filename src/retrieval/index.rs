@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::extract::{self, Extracted};
 use super::facts::Facts;
 use super::segment::{BlobKey, Builder, SegmentError};
 use super::view::{self, View};
@@ -100,6 +101,19 @@ pub struct Reader {
     pub version: u64,
     /// Reads a blob at a path, of which only the language matters, until the deadline.
     pub read: fn(path: &str, bytes: &[u8], until: Instant) -> Reading,
+}
+
+impl Default for Reader {
+    /// The one that reads source code, with a query for each language.
+    fn default() -> Self {
+        Self {
+            version: extract::VERSION,
+            read: |path, bytes, until| {
+                let Extracted { language, facts, note } = extract::facts_of(path, bytes, until);
+                Reading { language, facts, note }
+            },
+        }
+    }
 }
 
 impl std::fmt::Debug for Reader {
