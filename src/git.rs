@@ -27,11 +27,13 @@ mod policy;
 mod push;
 mod remote;
 mod run;
+mod tree;
 mod uncommitted;
 
 pub use local::LocalRepo;
 pub use merge::{Conflict, Line, Merge, Merged};
 pub use policy::may_change;
+pub use tree::{Blob, BlobId, Blobs, Entry, EntryKind, Tree};
 pub use uncommitted::Uncommitted;
 
 /// Why git did not do it, named by what the caller can do.
@@ -180,6 +182,26 @@ impl Git {
         wanted: &BranchName,
     ) -> Result<BranchName, GitError> {
         local::leave_branch(self, repo, import, sha, wanted).await
+    }
+
+    /// All files of a commit. Blocks its thread.
+    pub fn tree(&self, repo: &Path, at: &CommitSha) -> Result<Tree, GitError> {
+        tree::list(self, &absolute(repo)?, at)
+    }
+
+    /// The files that one commit has otherwise than another. Blocks its thread.
+    pub fn changed(&self, repo: &Path, from: &CommitSha, to: &CommitSha) -> Result<Tree, GitError> {
+        tree::changed(self, &absolute(repo)?, from, to)
+    }
+
+    /// The size of each blob, nothing for one that is not here. Blocks its thread.
+    pub fn blob_sizes(&self, repo: &Path, ids: &[BlobId]) -> Result<Vec<Option<u64>>, GitError> {
+        tree::sizes(self, &absolute(repo)?, ids)
+    }
+
+    /// Blobs one after the other, each with at most `max_bytes`. Blocks the thread that reads.
+    pub fn blobs(&self, repo: &Path, ids: &[BlobId], max_bytes: u64) -> Result<Blobs, GitError> {
+        tree::blobs(self, &absolute(repo)?, ids, max_bytes)
     }
 
     fn call(&self, fixed: &[&str]) -> run::Call<'_> {

@@ -3,7 +3,11 @@
 //! tools, by the brief of a run and from the command line. Never runs a program of the repository,
 //! never waits for a cold index, and never fails because of one file.
 
+pub mod extract;
 pub mod facts;
 pub mod graph;
+pub mod index;
+pub mod segment;
+pub mod source;
 pub mod terms;
 pub mod view;

@@ -4,9 +4,10 @@
 //! git reach the network unless the call names a remote.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -66,6 +67,8 @@ pub(super) const LOCAL_TIMEOUT: Duration = Duration::from_secs(120);
 const SMALL_OUTPUT: usize = 64 * 1024;
 /// Error output that is read into memory; the rest is drained and dropped.
 const MAX_STDERR: usize = 64 * 1024;
+/// Longest record of output that is read piece by piece: a path with its blob, and to spare.
+const MAX_RECORD: u64 = 64 * 1024;
 /// Error output that reaches a person.
 const SHOWN_STDERR: usize = 2 * 1024;
 /// Largest file that git may write, so that an endless pack cannot fill the disk.
@@ -217,7 +220,7 @@ impl<'a> Call<'a> {
             .spawn()
             .map_err(|error| GitError::Failed(format!("{}: cannot be started: {error}", self.program.display())))?;
         let group = Group::of(&child);
-        self.limit(&child);
+        self.limit(pid_of(&child));
         let (max_stdout, scrub) = (self.max_stdout, self.remote);
         let talk = async {
             let input = child.stdin.take();
@@ -246,6 +249,27 @@ impl<'a> Call<'a> {
             stderr: text::cap_middle(stderr.trim(), SHOWN_STDERR),
             truncated,
             code: status.code(),
+        })
+    }
+
+    /// Starts it for a caller that reads the output while it comes, on a thread of its own.
+    pub(super) fn stream(mut self) -> Result<Stream, GitError> {
+        let name = self.name();
+        let mut command = self.command().into_std();
+        command.stdin(self.stdin_file.take().map_or_else(Stdio::null, Stdio::from));
+        // What is wrong with one object is told on standard output; nobody would read this.
+        command.stderr(Stdio::null());
+        let fail = |problem: String| GitError::Failed(format!("{name}: {problem}"));
+        let mut child = command.spawn().map_err(|error| fail(error.to_string()))?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let group = Group(pid);
+        self.limit(pid);
+        let stdout = child.stdout.take().ok_or_else(|| fail("no output".to_owned()))?;
+        let until = Instant::now() + self.timeout;
+        Ok(Stream {
+            stdout: BufReader::with_capacity(256 * 1024, Timed { stdout, until }),
+            child,
+            group: Some(group),
         })
     }
 
@@ -290,9 +314,9 @@ impl<'a> Call<'a> {
 
     /// Sets the kernel's limits on the fresh process; its own children inherit them.
     #[cfg(target_os = "linux")]
-    fn limit(&self, child: &Child) {
+    fn limit(&self, pid: Option<Pid>) {
         use rustix::process::{Resource, Rlimit, prlimit};
-        let Some(pid) = pid_of(child) else { return };
+        let Some(pid) = pid else { return };
         let exactly = |bytes| Rlimit {
             current: Some(bytes),
             maximum: Some(bytes),
@@ -306,7 +330,7 @@ impl<'a> Call<'a> {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn limit(&self, _child: &Child) {}
+    fn limit(&self, _pid: Option<Pid>) {}
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {
@@ -335,6 +359,91 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The output of a running git; it is killed when this is dropped.
+pub(super) struct Stream {
+    /// What it writes; a read fails at the deadline of the call.
+    pub(super) stdout: BufReader<Timed>,
+    child: std::process::Child,
+    group: Option<Group>,
+}
+
+impl Stream {
+    /// Its output cut at each `end`.
+    pub(super) fn records(self, end: u8) -> Records {
+        Records {
+            stream: self,
+            end,
+            record: Vec::new(),
+        }
+    }
+}
+
+/// Output in records.
+pub(super) struct Records {
+    stream: Stream,
+    end: u8,
+    record: Vec<u8>,
+}
+
+impl Records {
+    /// The next record without its end.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, GitError> {
+        self.record.clear();
+        let mut from = (&mut self.stream.stdout).take(MAX_RECORD);
+        let read = from.read_until(self.end, &mut self.record);
+        read.map_err(|error| GitError::Failed(format!("git: {error}")))?;
+        match self.record.pop() {
+            None => Ok(None),
+            Some(last) if last == self.end => Ok(Some(&self.record)),
+            Some(_) => Err(GitError::Failed("git: the output ends in the middle".to_owned())),
+        }
+    }
+
+    /// Whether git was content, after the last record.
+    pub(super) fn finish(mut self, of: &str) -> Result<(), GitError> {
+        let status = self.stream.child.wait();
+        self.stream.group.take().map(Group::done);
+        let status = status.map_err(|error| GitError::Failed(format!("git: {error}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(GitError::NotFound(of.to_owned()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let group = self.group.take();
+        if let Some(group) = &group {
+            group.kill();
+        }
+        let _ = self.child.wait();
+        // The number may be somebody else's from here on.
+        group.map(Group::done);
+    }
+}
+
+/// A pipe that is read until a deadline.
+pub(super) struct Timed {
+    stdout: std::process::ChildStdout,
+    until: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let left = self.until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(|_| std::io::ErrorKind::TimedOut)?;
+        let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
+        match poll(&mut fds, Some(&left)) {
+            Ok(0) => Err(std::io::ErrorKind::TimedOut.into()),
+            Err(rustix::io::Errno::INTR) => Err(std::io::ErrorKind::Interrupted.into()),
+            Err(error) => Err(error.into()),
+            Ok(_) => self.stdout.read(into),
+        }
     }
 }
 

@@ -93,6 +93,11 @@ pub fn is_noise(word: &str) -> bool {
     word.len() <= 5 && NOISE.binary_search(&word).is_ok()
 }
 
+/// Whether a text is part of a word that says nothing, and so of words that were not counted.
+pub fn is_in_noise(text: &str) -> bool {
+    NOISE.iter().any(|noise| noise.contains(text))
+}
+
 const IN_NAME: u8 = 1;
 const WIDE: u8 = 2;
 

@@ -16,6 +16,7 @@ mod polling;
 mod process;
 mod publishing;
 mod receiver;
+mod retrieval;
 mod sandbox;
 mod service;
 mod store;

@@ -1,0 +1,427 @@
+//! How fast the index is, on a real repository: `cargo bench --bench retrieval -- REPO.git [REVISION]`.
+//! Everything is measured in one run and told as a ratio, since absolute times move with the machine:
+//! indexing against a bare loop that parses the same bytes and runs the tag queries that the grammars
+//! bring, the search of a literal against ripgrep's crates on a checkout. Fails when a measure is
+//! beyond its goal.
+#![allow(clippy::disallowed_methods)] // a benchmark starts git by itself to make its commits
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use forgehand::git::{Blob, BlobId, EntryKind, Git};
+use forgehand::ids::CommitSha;
+use forgehand::language;
+use forgehand::retrieval::index::{Bounds, Edit, Index, Limits, Reader};
+use forgehand::retrieval::source::Source;
+use forgehand::retrieval::view::View;
+use grep_regex::RegexMatcher;
+use grep_searcher::{SearcherBuilder, sinks};
+use tokio_util::sync::CancellationToken;
+
+/// Longest time for one step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(1200);
+/// Repetitions of what takes milliseconds.
+const ROUNDS: usize = 15;
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if arguments.first().is_some_and(|first| first == "step") {
+        arguments.remove(0);
+        step(&arguments);
+        return ExitCode::SUCCESS;
+    }
+    let Some(repo) = arguments.first() else {
+        println!("retrieval  not measured: name a repository, `cargo bench --bench retrieval -- REPO.git`");
+        return ExitCode::SUCCESS;
+    };
+    let revision = arguments.get(1).map_or("HEAD", String::as_str);
+    match Bench::start(Path::new(repo), revision).run() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// A repository that borrows the objects of the measured one, to which commits can be added.
+struct Bench {
+    folder: tempfile::TempDir,
+    repo: PathBuf,
+    commit: CommitSha,
+    good: bool,
+}
+
+impl Bench {
+    fn start(repo: &Path, revision: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = folder.path().join("repo.git");
+        let repo = std::path::absolute(repo).expect("a path");
+        let (from, to) = (repo.to_str().expect("UTF-8"), own.to_str().expect("UTF-8"));
+        run(&["clone", "-q", "--bare", "--shared", from, to], None);
+        let commit = git(&own, &["rev-parse", "--verify", &format!("{revision}^{{commit}}")], None);
+        Self {
+            folder,
+            repo: own,
+            commit: commit.parse().expect("a commit"),
+            good: true,
+        }
+    }
+
+    fn run(mut self) -> bool {
+        println!("{:<34}{:>12}{:>12}{:>12}  {}", "", "wall", "CPU", "memory", "against");
+        let bare = self.step("bare", "bare loop: parse, tag queries", "");
+        let index = self.folder.path().join("index");
+        let cold = self.step("cold", "cold index", "");
+        let ratio = cold.cpu / bare.cpu;
+        self.tell(&format!("{ratio:.2} × the CPU of the bare loop"), ratio <= 1.5);
+        let disk = size_of(&index) as f64 / 1e6;
+        self.tell(&format!("{disk:.0} MB on disk, {:.0} MB of memory", cold.memory), disk <= 110.0 && cold.memory <= 275.0);
+        let warm = self.in_process();
+        self.literal(&warm);
+        self.good
+    }
+
+    /// Runs a step in a process of its own, so that its memory and time are its own.
+    fn step(&self, name: &str, title: &str, more: &str) -> Cost {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args(["step", name])
+            .arg(&self.repo)
+            .arg(self.folder.path().join("index"))
+            .args([self.commit.as_str(), more])
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("a process");
+        assert!(output.status.success(), "{name} failed");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [wall, cpu, memory] = numbers[..] else {
+            panic!("{name} said {text:?}")
+        };
+        println!("{title:<34}{wall:>10.2} s{cpu:>10.2} s{memory:>9.0} MB");
+        Cost { cpu, memory }
+    }
+
+    fn tell(&mut self, what: &str, is_good: bool) {
+        println!("{:<70}  {what}{}", "", if is_good { "" } else { "  BEYOND THE GOAL" });
+        self.good &= is_good;
+    }
+
+    fn row(&mut self, title: &str, mut times: Vec<Duration>, goal: Duration) {
+        times.sort();
+        let (middle, most) = (times[times.len() / 2], times[times.len() - 1]);
+        let is_good = middle <= goal;
+        let judgement = if is_good { "" } else { "  BEYOND THE GOAL" };
+        println!("{title:<34}{middle:>12.2?}   most {most:.2?}, goal {goal:?}{judgement}");
+        self.good &= is_good;
+    }
+
+    /// What takes milliseconds: start, one changed file, a commit of ten, an edit.
+    fn in_process(&mut self) -> Warm {
+        let git = Git::find().expect("git");
+        let index_folder = self.folder.path().join("index");
+        let open = || Index::open(&index_folder, Limits::default(), Reader::default()).expect("the index opens");
+        let commit = self.commit.clone();
+        let time = |what: &dyn Fn()| {
+            let started = Instant::now();
+            what();
+            started.elapsed()
+        };
+        let starts = (0..ROUNDS).map(|_| time(&|| assert!(open().view(&commit).is_some())));
+        self.row("start on a warm index", starts.collect(), Duration::from_millis(50));
+        let index = open();
+        let view = index.view(&commit).expect("the view is ready");
+        let step = (view.len() / (ROUNDS * 11)).max(1);
+        let paths: Vec<String> = (0..).map_while(|at| view.files().nth(at * step)).map(|file| view.path(file).to_owned()).collect();
+        let mut paths = paths.iter().cycle();
+        let mut last = commit.clone();
+        for (many, title, goal) in [(1, "one changed file", 30), (10, "a commit of ten files", 100)] {
+            let mut times = Vec::new();
+            for round in 0..ROUNDS {
+                let changed: Vec<&String> = (0..many).map(|_| paths.next().expect("a path")).collect();
+                last = self.change(&last, &changed, round);
+                let started = Instant::now();
+                update(&index, &git, &self.repo, &last);
+                times.push(started.elapsed());
+            }
+            self.row(title, times, Duration::from_millis(goal));
+        }
+        let edits = (0..ROUNDS).map(|round| {
+            let path = paths.next().expect("a path").clone();
+            let content = git_bytes(&self.repo, &["cat-file", "blob", &format!("{commit}:{path}")]);
+            let content = Some([content, format!("\n// edit {round}\n").into_bytes()].concat());
+            let edit = Edit { path, content };
+            time(&|| drop(index.overlay(&view, std::slice::from_ref(&edit)).expect("an overlay")))
+        });
+        self.row("an edit in a workspace", edits.collect(), Duration::from_millis(30));
+        Warm { git, view }
+    }
+
+    /// A commit on `parent` in which these files have one more line.
+    fn change(&self, parent: &CommitSha, paths: &[&String], round: usize) -> CommitSha {
+        let index = self.folder.path().join("git-index");
+        let index = Some(index.as_path());
+        git(&self.repo, &["read-tree", parent.as_str()], index);
+        for path in paths {
+            let mut content = git_bytes(&self.repo, &["cat-file", "blob", &format!("{parent}:{path}")]);
+            content.extend(format!("\n// round {round} of {path}\n").bytes());
+            let mut child = command(&self.repo, &["hash-object", "-w", "--stdin"], None)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("git");
+            child.stdin.take().expect("a pipe").write_all(&content).expect("git reads");
+            let blob = child.wait_with_output().expect("git").stdout;
+            let blob = String::from_utf8(blob).expect("an id");
+            let entry = format!("100644,{},{path}", blob.trim());
+            git(&self.repo, &["update-index", "--cacheinfo", &entry], index);
+        }
+        let tree = git(&self.repo, &["write-tree"], index);
+        let commit = git(&self.repo, &["commit-tree", "-m", "a change", "-p", parent.as_str(), &tree], None);
+        commit.parse().expect("a commit")
+    }
+
+    /// Literals that stand in one file only, against ripgrep's crates on a checkout.
+    fn literal(&mut self, warm: &Warm) {
+        let tree = self.folder.path().join("tree");
+        std::fs::create_dir(&tree).expect("a folder");
+        let index = self.folder.path().join("checkout-index");
+        let work_tree = format!("--work-tree={}", tree.display());
+        let mut check_out = command(&self.repo, &[], Some(&index));
+        check_out.args([work_tree.as_str(), "checkout", "-q", "-f", self.commit.as_str(), "--", "."]);
+        assert!(check_out.status().expect("git").success());
+        let literals = rare(&warm.view);
+        let (mut own, mut theirs, mut folder) = (Vec::new(), Vec::new(), Vec::new());
+        for literal in &literals {
+            let mirror = Source::Mirror {
+                git: &warm.git,
+                repo: &self.repo,
+            };
+            for (source, times) in [(mirror, &mut own), (Source::Folder(&tree), &mut folder)] {
+                let started = Instant::now();
+                let hits = source.find(&warm.view, literal, 1000).expect("a search");
+                times.push(started.elapsed());
+                assert!(!hits.is_empty(), "{literal} was not found");
+            }
+            let started = Instant::now();
+            let lines = ripgrep(&tree, literal);
+            theirs.push(started.elapsed());
+            assert!(lines > 0, "{literal} is not in the checkout");
+        }
+        let rg = middle(theirs);
+        println!("{:<34}{rg:>12.2?}", "ripgrep, a rare literal");
+        self.row("the same by the index, mirror", own, rg);
+        self.row("the same by the index, checkout", folder, rg);
+    }
+}
+
+struct Cost {
+    cpu: f64,
+    memory: f64,
+}
+
+struct Warm {
+    git: Git,
+    view: Arc<View>,
+}
+
+fn middle(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// Names that are defined once and used nowhere else, cut so that they are no whole names.
+fn rare(view: &View) -> Vec<String> {
+    let names = view.names_from("", usize::MAX);
+    let is_rare = |name: &&String| name.len() > 14 && name.is_ascii() && view.literal(name).files.len() < 40;
+    let step = (names.len() / (ROUNDS * 3)).max(1);
+    let rare = names.iter().step_by(step).filter(is_rare).take(ROUNDS);
+    rare.map(|name| name[1..name.len() - 1].to_owned()).collect()
+}
+
+/// Lines with a literal, as `rg` finds them: all cores, files that git ignores left out.
+fn ripgrep(tree: &Path, literal: &str) -> usize {
+    let matcher = RegexMatcher::new_line_matcher(&regex::escape(literal)).expect("a pattern");
+    let lines = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    ignore::WalkBuilder::new(tree).threads(threads).build_parallel().run(|| {
+        let mut searcher = SearcherBuilder::new().line_number(true).build();
+        let (matcher, lines) = (&matcher, &lines);
+        Box::new(move |entry| {
+            if let Ok(entry) = entry
+                && entry.file_type().is_some_and(|kind| kind.is_file())
+            {
+                let sink = sinks::Bytes(|_, _| {
+                    lines.fetch_add(1, Ordering::Relaxed);
+                    Ok(true)
+                });
+                let _ = searcher.search_path(matcher, entry.path(), sink);
+            }
+            ignore::WalkState::Continue
+        })
+    });
+    lines.into_inner()
+}
+
+/// A step in its own process: prints seconds of wall time, seconds of CPU with all children, and the
+/// most memory in MB.
+fn step(arguments: &[String]) {
+    let [name, repo, index, commit, ..] = arguments else {
+        panic!("a step has four arguments")
+    };
+    let (git, repo) = (Git::find().expect("git"), Path::new(repo));
+    let commit: CommitSha = commit.parse().expect("a commit");
+    let started = Instant::now();
+    if name == "bare" {
+        bare_loop(&git, repo, &commit);
+    } else {
+        let index = Index::open(Path::new(index), Limits::default(), Reader::default()).expect("the index opens");
+        update(&index, &git, repo, &commit);
+    }
+    let wall = started.elapsed().as_secs_f64();
+    println!("{wall} {} {}", cpu_seconds(), peak_memory());
+}
+
+fn update(index: &Index, git: &Git, repo: &Path, commit: &CommitSha) -> Arc<View> {
+    let bounds = Bounds {
+        cancel: &CancellationToken::new(),
+        until: Instant::now() + STEP_TIMEOUT,
+        progress: &|_| (),
+    };
+    index.update(git, repo, commit, &bounds).expect("the commit is indexed")
+}
+
+/// Reads all blobs of languages that are parsed, parses them and runs the tag query of each grammar.
+fn bare_loop(git: &Git, repo: &Path, commit: &CommitSha) {
+    let tree = git.tree(repo, commit).expect("the tree");
+    let mut wanted: Vec<(BlobId, &'static language::Language)> = Vec::new();
+    for entry in tree.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+        if let Some(language) = language::of_path(&entry.path).filter(|language| tags(language.name).is_some()) {
+            wanted.push((entry.id, language));
+        }
+    }
+    let ids: Vec<BlobId> = wanted.iter().map(|(id, _)| *id).collect();
+    let blobs = Mutex::new((0, git.blobs(repo, &ids, 1 << 20).expect("the blobs")));
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let found = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut bytes = Vec::new();
+                let mut tools = Tools::default();
+                loop {
+                    let language = {
+                        let mut blobs = blobs.lock().expect("no panic");
+                        let at = blobs.0;
+                        blobs.0 += 1;
+                        match blobs.1.next(&mut bytes).expect("a blob") {
+                            None => return,
+                            Some(Blob::Here) => wanted[at].1,
+                            Some(Blob::Missing | Blob::TooLarge(_)) => continue,
+                        }
+                    };
+                    found.fetch_add(tools.tags(language, &bytes), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(found.into_inner() > 0, "no tag in the whole repository");
+}
+
+/// A parser, and the query of each language that was met.
+#[derive(Default)]
+struct Tools {
+    parser: tree_sitter::Parser,
+    queries: std::collections::HashMap<&'static str, tree_sitter::Query>,
+    cursor: tree_sitter::QueryCursor,
+}
+
+impl Tools {
+    fn tags(&mut self, language: &'static language::Language, bytes: &[u8]) -> usize {
+        use tree_sitter::StreamingIterator as _;
+        let grammar = language.grammar();
+        self.parser.set_language(&grammar).expect("a grammar that fits");
+        let Some(tree) = self.parser.parse(bytes, None) else {
+            return 0;
+        };
+        let query = self.queries.entry(language.name).or_insert_with(|| {
+            let source = tags(language.name).expect("a language with tags");
+            tree_sitter::Query::new(&grammar, source).expect("the grammar's own query")
+        });
+        let mut matches = self.cursor.matches(query, tree.root_node(), bytes);
+        let mut found = 0;
+        while matches.next().is_some() {
+            found += 1;
+        }
+        found
+    }
+}
+
+/// The tag queries that the grammars bring.
+fn tags(language: &str) -> Option<&'static str> {
+    Some(match language {
+        "c" => tree_sitter_c::TAGS_QUERY,
+        "cpp" => tree_sitter_cpp::TAGS_QUERY,
+        "go" => tree_sitter_go::TAGS_QUERY,
+        "java" => tree_sitter_java::TAGS_QUERY,
+        "javascript" => tree_sitter_javascript::TAGS_QUERY,
+        "php" => tree_sitter_php::TAGS_QUERY,
+        "python" => tree_sitter_python::TAGS_QUERY,
+        "ruby" => tree_sitter_ruby::TAGS_QUERY,
+        "rust" => tree_sitter_rust::TAGS_QUERY,
+        "typescript" => tree_sitter_typescript::TAGS_QUERY,
+        _ => return None,
+    })
+}
+
+fn command(repo: &Path, arguments: &[&str], index: Option<&Path>) -> Command {
+    let mut command = Command::new("git");
+    command.arg("--git-dir").arg(repo).args(arguments);
+    for (name, value) in [("NAME", "Bench"), ("EMAIL", "bench@example.com")] {
+        command.env(format!("GIT_AUTHOR_{name}"), value);
+        command.env(format!("GIT_COMMITTER_{name}"), value);
+    }
+    if let Some(index) = index {
+        command.env("GIT_INDEX_FILE", index);
+    }
+    command
+}
+
+fn git_bytes(repo: &Path, arguments: &[&str]) -> Vec<u8> {
+    command(repo, arguments, None).output().expect("git").stdout
+}
+
+fn git(repo: &Path, arguments: &[&str], index: Option<&Path>) -> String {
+    let output = command(repo, arguments, index).output().expect("git");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+fn run(arguments: &[&str], folder: Option<&Path>) {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(folder.unwrap_or(Path::new("/")));
+    assert!(command.status().expect("git").success(), "{arguments:?}");
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+}
+
+/// CPU seconds of this process and of the git processes it waited for.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    // utime, stime, cutime, cstime are the 14th to 17th field; the second may hold spaces.
+    let after = text.rsplit_once(") ").expect("a name").1;
+    let ticks = after.split(' ').skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>();
+    ticks / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// The most memory this process had, in MB.
+fn peak_memory() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kilobytes / 1000.0
+}

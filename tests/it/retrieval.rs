@@ -1,0 +1,4 @@
+//! Retrieval on real repositories: the index over commits and edits, what it skips, and how it
+//! survives damage, other processes and its limits.
+
+mod index;
