@@ -11,4 +11,4 @@ pub mod segment;
 pub mod source;
 pub mod view;
 
-pub use crate::code::{facts, terms};
+pub use crate::code::{extract, facts, terms};

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::apart::{self, Order};
 use super::graph::Graph;
-use super::index::{Index, Limits, Progress, READER, ReadEdit};
+use super::index::{Index, Limits, Progress, ReadEdit, Reader};
 use super::view::View;
 use crate::code::facts::Facts;
 use crate::ids::CommitSha;
@@ -102,7 +102,7 @@ impl Indexes {
     async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<(Arc<Index>, Arc<View>)>, String> {
         let (folder, limits, commit) = (folder.to_owned(), self.limits.clone(), commit.clone());
         let opened = tokio::task::spawn_blocking(move || {
-            let index = Index::open(&folder, limits, READER).map_err(|error| error.to_string())?;
+            let index = Index::open(&folder, limits, Reader::default()).map_err(|error| error.to_string())?;
             let view = index.view(&commit);
             Ok(view.map(|view| (Arc::new(index), view)))
         });

@@ -7,7 +7,7 @@
 //! its name, so whatever has a name is complete. Two segments may hold the same blob; either will do.
 //! One process at a time writes, under a lock that the system gives back when it dies.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use super::extract::{self, Extracted};
 use super::facts::Facts;
 use super::segment::{BlobKey, Builder, SegmentError};
 use super::view::{self, View};
-use crate::code;
 use crate::git::{BlobId, Git, GitError};
 use crate::ids::CommitSha;
 use crate::language::{self, Language};
@@ -107,18 +107,18 @@ pub struct Reader {
     pub read: fn(path: &str, bytes: &[u8], until: Instant) -> Reading,
 }
 
-/// The reader of everything that is code or text.
-pub const READER: Reader = Reader {
-    version: 1,
-    read: |path, bytes, until| {
-        let extracted = code::facts_of(path, bytes, until);
-        Reading {
-            language: extracted.language,
-            facts: extracted.facts,
-            note: extracted.note,
+impl Default for Reader {
+    /// The one that reads source code, with a query for each language.
+    fn default() -> Self {
+        Self {
+            version: extract::VERSION,
+            read: |path, bytes, until| {
+                let Extracted { language, facts, note } = extract::facts_of(path, bytes, until);
+                Reading { language, facts, note }
+            },
         }
-    },
-};
+    }
+}
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -282,6 +282,7 @@ impl Index {
     ) -> Result<(), IndexError> {
         let wanted = tree.unknown(&self.folder.segments())?;
         if wanted.is_empty() {
+            tree.settle(&HashMap::new());
             return Ok(());
         }
         let job = read::Job {

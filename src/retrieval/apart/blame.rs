@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::retrieval::index::{READER, Reader, Reading};
+use crate::retrieval::index::{Reader, Reading};
 
 /// Folder below the index for what follows.
 const FOLDER: &str = "apart";
@@ -66,7 +66,10 @@ fn folder(index: &Path) -> io::Result<PathBuf> {
 
 /// The usual reader, which says what it reads and leaves out what a process died of.
 pub(super) fn reader() -> Reader {
-    Reader { read, ..READER }
+    Reader {
+        read,
+        ..Reader::default()
+    }
 }
 
 fn read(path: &str, bytes: &[u8], until: Instant) -> Reading {
@@ -79,7 +82,7 @@ fn read(path: &str, bytes: &[u8], until: Instant) -> Reading {
     }
     let say = |name: &str| NOTE.with(|note| note.as_ref().map(|file| file.write_all_at(name.as_bytes(), 0)));
     say(&format!("{name}\n"));
-    let reading = (READER.read)(path, bytes, until);
+    let reading = (Reader::default().read)(path, bytes, until);
     say(&format!("{:17}", "\n"));
     reading
 }

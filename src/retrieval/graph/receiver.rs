@@ -33,8 +33,8 @@ impl Graph {
         if steps == 0 || word == "?" {
             return Receiver::Unknown;
         }
-        if let Some(function) = word.strip_suffix("()") {
-            return self.result(at, function, steps - 1);
+        if let Some(call) = word.strip_suffix("()") {
+            return self.call(at, call, steps - 1);
         }
         if let Some(found) = self.declared(at, word, steps - 1) {
             return found;
@@ -112,18 +112,73 @@ impl Graph {
 
     /// What one written type, or the function whose result is given, comes to.
     fn written(&self, at: At<'_>, reference: &Reference, steps: u32) -> Receiver {
-        if let Some(function) = reference.name.strip_suffix("()") {
-            return self.result(at, function, steps);
+        if steps == 0 {
+            return Receiver::Unknown;
+        }
+        if let Some(call) = reference.name.strip_suffix("()") {
+            return self.call(at, call, steps - 1);
         }
         if at.known.family.is_own(&reference.name) {
             return self.own_type(at);
+        }
+        // `self.config = config`: what is written is a variable.
+        if reference.receiver.is_some()
+            && let Some(found) = self.declared(self.inside(at, reference.line), &reference.name, steps - 1)
+        {
+            return found;
         }
         match self.meaning(at, &reference.name) {
             Meaning::Symbols(ids, certainty, why) => self.value_of(&ids, certainty, why, steps),
             Meaning::Outside => Receiver::Outside,
             Meaning::Module(_) | Meaning::Lost(_) => Receiver::Unknown,
-            // A type that strict rules do not find is one of the language itself or a parameter.
+            // A type that strict rules do not find is one of the language itself, unless it is a
+            // parameter of a generic.
+            Meaning::Nothing if at.known.family.is_strict() && !is_generic(&reference.name) => Receiver::Outside,
             Meaning::Nothing => Receiver::Unknown,
+        }
+    }
+
+    /// The innermost symbol around a line: a type that is said of a field in a method is written there.
+    fn inside<'k>(&self, at: At<'k>, line: u32) -> At<'k> {
+        let symbols = at.known.symbols.iter().enumerate();
+        let around = symbols.filter(|(_, symbol)| symbol.line <= line && line <= symbol.end_line);
+        let innermost = around.last().map(|(at, _)| at as u32);
+        At {
+            within: innermost.or(at.within),
+            ..at
+        }
+    }
+
+    /// The value that a call gives; its function may have a receiver of its own.
+    fn call(&self, at: At<'_>, call: &str, steps: u32) -> Receiver {
+        let Some((receiver, function)) = call.rsplit_once('.') else {
+            return self.result(at, call, steps);
+        };
+        if steps == 0 {
+            return Receiver::Unknown;
+        }
+        let on = if at.known.family.is_own(receiver) {
+            self.own_type(at)
+        } else {
+            self.value(at, receiver, steps - 1)
+        };
+        match on {
+            Receiver::Types(types, certainty, _) => {
+                let mut ids: Vec<SymbolId> = types.iter().flat_map(|id| self.members_on(*id, function)).collect();
+                ids.truncate(1);
+                match ids.is_empty() {
+                    // `Parser::default()`: what makes a value of a type is called on it.
+                    true if starts_capital(receiver) => Receiver::Types(types, Certainty::Likely, Why::Declared),
+                    true => Receiver::Unknown,
+                    false => self.value_of(&ids, certainty, Why::Declared, steps - 1),
+                }
+            }
+            Receiver::Module(inside) => {
+                let ids = self.lookup(&inside, function, at.known.family, 4);
+                self.value_of(&ids, Certainty::Exact, Why::Declared, steps - 1)
+            }
+            Receiver::Outside => Receiver::Outside,
+            Receiver::Unknown => self.result_by_name(at, function, steps - 1),
         }
     }
 
@@ -251,4 +306,13 @@ impl Graph {
         let written = known.uses(self.view(), of.file).supers(of.at).count();
         written > self.supers_of(of).len()
     }
+}
+
+/// Whether a type's name is that of a parameter as people choose it: `T`, `ID`, `Fut`.
+fn is_generic(name: &str) -> bool {
+    name.len() <= 2 || name == "Fut"
+}
+
+fn starts_capital(name: &str) -> bool {
+    name.starts_with(char::is_uppercase)
 }

@@ -40,7 +40,11 @@ impl Graph {
     }
 
     fn bare(&self, at: At<'_>, reference: &Reference) -> Answer {
-        let name = reference.name.strip_suffix("()").unwrap_or(&reference.name);
+        let name = &*reference.name;
+        // What makes a value is a use of its own.
+        if name.ends_with(')') {
+            return Answer::Nowhere;
+        }
         match self.meaning(at, name) {
             Meaning::Symbols(ids, certainty, why) => Answer::At(ids, certainty, why),
             Meaning::Module(_) | Meaning::Outside => Answer::Nowhere,

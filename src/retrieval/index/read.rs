@@ -100,7 +100,7 @@ impl Job<'_> {
                 .sum::<usize>()
         });
         let feed = shared.feed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tree.mark(&feed.odd);
+        tree.settle(&feed.odd);
         Done {
             parsed,
             result: feed.problem.map_or(Ok(()), Err),

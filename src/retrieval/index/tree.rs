@@ -1,7 +1,7 @@
 //! The files of one commit, as the index keeps them: each path with the key of its blob. Called by
 //! `index` and `folder`. Never knows what is in a blob.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::IndexError;
@@ -83,11 +83,11 @@ impl CommitTree {
         self.entries.iter().any(|entry| entry.kind == Kind::Missing)
     }
 
-    /// Says what a blob turned out to be.
-    pub(super) fn mark(&mut self, kinds: &std::collections::HashMap<BlobId, Kind>) {
+    /// Says what became of the blobs that were looked for: these could not be read, all others were.
+    pub(super) fn settle(&mut self, unread: &HashMap<BlobId, Kind>) {
         for entry in &mut self.entries {
-            if let (Kind::File | Kind::Missing, Some(kind)) = (entry.kind, kinds.get(&entry.key.id)) {
-                entry.kind = *kind;
+            if matches!(entry.kind, Kind::File | Kind::Missing) {
+                entry.kind = unread.get(&entry.key.id).copied().unwrap_or(Kind::File);
             }
         }
     }

@@ -25,6 +25,7 @@ const REFERENCE_KINDS: &[ReferenceKind] = &[
     ReferenceKind::Type,
     ReferenceKind::Super,
     ReferenceKind::Read,
+    ReferenceKind::Binding,
 ];
 /// Sections of a record.
 const SECTIONS: usize = 4;

@@ -309,7 +309,8 @@ fn r04_odd_names_links_and_binaries_are_left_out_with_a_note() {
     );
     // The next commit is found by what changed, and says the same.
     bench.write("a.py", "def two\n");
-    bench.run(&["commit", "-q", "-a", "-m", "next"]);
+    bench.run(&["add", "a.py"]);
+    bench.run(&["commit", "-q", "-m", "next"]);
     let next: CommitSha = bench.run(&["rev-parse", "HEAD"]).parse().unwrap();
     assert_eq!(bench.update(&index, &next).notes(), view.notes());
     let fresh = Index::open(&bench.path("fresh"), Limits::default(), READER).unwrap();
@@ -396,7 +397,7 @@ fn stopping_keeps_what_is_done() {
 #[test]
 fn a_damaged_index_is_made_anew() {
     let bench = Bench::start();
-    for number in 0..50 {
+    for number in 0..20 {
         bench.write(&format!("f{number}.py"), format!("def name{number}\n"));
     }
     let commit = bench.commit();
@@ -423,13 +424,13 @@ fn a_damaged_index_is_made_anew() {
             let index = bench.index(Limits::default());
             let view = bench.update(&index, &commit);
             // Damage that opening does not meet shows when the words are read; then once more.
-            let names: usize = (0..50).map(|name| view.defined(&format!("name{name}")).len()).sum();
+            let names: usize = (0..20).map(|name| view.defined(&format!("name{name}")).len()).sum();
             let view = if view.is_damaged() {
                 bench.update(&index, &commit)
             } else {
                 view
             };
-            for number in 0..50 {
+            for number in 0..20 {
                 assert_eq!(
                     defined_in(&view, &format!("name{number}")),
                     [format!("f{number}.py")],

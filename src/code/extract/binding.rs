@@ -1,0 +1,233 @@
+//! What a declaration says of the type of a variable, a field or a result: a type as written, or the
+//! call that makes the value. The last name counts, wrappers that hand on are looked through. Never
+//! infers anything.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use super::name;
+
+/// A name with the type that is written for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// Where the name stands.
+    pub name: Range<usize>,
+    /// Line of the type, from 1.
+    pub line: u32,
+    /// The type: `Parser`; or what makes the value: `make()`, `parser.make()`.
+    pub written: String,
+}
+
+/// Types whose members are those of their first argument, and types of results that are taken apart
+/// before they are used.
+const WRAPPERS: &[&str] = &[
+    "Annotated",
+    "Arc",
+    "Awaited",
+    "Box",
+    "ClassVar",
+    "Final",
+    "Option",
+    "Optional",
+    "Pin",
+    "Promise",
+    "Rc",
+    "Readonly",
+    "Result",
+    "Type",
+];
+/// Words before a type that say nothing of it.
+const MARKS: &[&str] = &[
+    "dyn ",
+    "impl ",
+    "mut ",
+    "const ",
+    "readonly ",
+    "final ",
+    "chan ",
+    "ref ",
+    "&",
+    "*",
+    "?",
+    "...",
+    "[]",
+];
+/// Nodes around a value that do not change its type, or only unwrap it.
+const SHELLS: &[&str] = &[
+    "await",
+    "await_expression",
+    "non_null_expression",
+    "parenthesized_expression",
+    "reference_expression",
+    "satisfies_expression",
+    "try_expression",
+    "unary_expression",
+];
+/// Deeper nesting is no declaration that people write.
+const MAX_NESTING: usize = 6;
+
+/// What a node says of the type of a name, as a type or as a value.
+pub fn written(text: &str, node: Node<'_>, separators: &[&str]) -> Option<String> {
+    let mut node = node;
+    for _ in 0..MAX_NESTING {
+        if !SHELLS.contains(&node.kind()) {
+            break;
+        }
+        let inner = node
+            .child_by_field_name("operand")
+            .or_else(|| node.child_by_field_name("value"));
+        let last = node.named_child_count().checked_sub(1)?;
+        node = inner.or_else(|| {
+            node.named_child(if node.kind() == "reference_expression" {
+                last as u32
+            } else {
+                0
+            })
+        })?;
+    }
+    let part = |field| node.child_by_field_name(field);
+    match node.kind() {
+        "call_expression" | "call" => made(text, part("function")?, separators),
+        "method_invocation" => made(text, part("name")?, separators),
+        "new_expression" => type_name(&text[part("constructor")?.byte_range()]).map(str::to_owned),
+        "object_creation_expression" | "composite_literal" => {
+            type_name(&text[part("type")?.byte_range()]).map(str::to_owned)
+        }
+        "struct_expression" => type_name(&text[part("name")?.byte_range()]).map(str::to_owned),
+        "as_expression" => type_name(&text[node.named_child(1)?.byte_range()]).map(str::to_owned),
+        kind if kind.ends_with("expression") || kind.contains("literal") || kind.contains("string") => None,
+        "identifier" | "type_identifier" | "type" | "name" => type_name(&text[node.byte_range()]).map(str::to_owned),
+        kind if kind.contains("type") || kind == "parameter_list" || kind == "union" => {
+            type_name(&text[node.byte_range()]).map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// The call that makes a value.
+fn made(text: &str, function: Node<'_>, separators: &[&str]) -> Option<String> {
+    let name = name::last(text, function.byte_range())?;
+    let called = &text[name.clone()];
+    Some(match name::receiver(text, name.start, separators) {
+        None => format!("{called}()"),
+        Some(receiver) if receiver.ends_with(')') => format!("?.{called}()"),
+        Some(receiver) => format!("{receiver}.{called}()"),
+    })
+}
+
+/// The last name of a type, inside of wrappers: `Foo` of `Option<&'a mut crate::Foo<T>>`.
+pub fn type_name(written: &str) -> Option<&str> {
+    let mut written = written.trim();
+    for _ in 0..MAX_NESTING {
+        written = written.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+        written = unmarked(written);
+        if let Some(inner) = written.strip_prefix('(') {
+            // Of several results the first, with its name before it.
+            let first = inner.split([',', ')']).next()?.trim();
+            written = first.rsplit(' ').next()?;
+            continue;
+        }
+        if let Some(part) = alternative(written) {
+            written = part;
+            continue;
+        }
+        let end = written.find(['<', '[', '{', '(', ' ']).unwrap_or(written.len());
+        let head = &written[..end];
+        let last = head.rsplit(['.', ':', '\\', '/']).next()?;
+        let inner = written[end..].strip_prefix(['<', '[']);
+        match inner {
+            Some(inner) if WRAPPERS.contains(&last) => written = first_argument(inner),
+            // `map[string]Foo` and `[8]Foo` have no members of their own.
+            _ => {
+                let is_name = last.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+                return (is_name && !matches!(last, "var" | "auto" | "let" | "map" | "void" | "fn" | "func"))
+                    .then_some(last);
+            }
+        }
+    }
+    None
+}
+
+fn unmarked(written: &str) -> &str {
+    let mut written = written.trim_start();
+    loop {
+        if let Some(lifetime) = written.strip_prefix('\'') {
+            let end = lifetime
+                .find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(lifetime.len());
+            written = lifetime[end..].trim_start();
+            continue;
+        }
+        match MARKS.iter().find_map(|mark| written.strip_prefix(mark)) {
+            Some(rest) => written = rest.trim_start(),
+            None => return written,
+        }
+    }
+}
+
+/// The first part of `A | null` that is not nothing.
+fn alternative(written: &str) -> Option<&str> {
+    let mut depth = 0_i32;
+    let bar = written.bytes().position(|byte| {
+        match byte {
+            b'<' | b'[' | b'(' | b'{' => depth += 1,
+            b'>' | b']' | b')' | b'}' => depth -= 1,
+            _ => {}
+        }
+        byte == b'|' && depth == 0
+    })?;
+    let (first, rest) = (written[..bar].trim(), written[bar + 1..].trim());
+    Some(if matches!(first, "" | "null" | "undefined" | "None") {
+        rest
+    } else {
+        first
+    })
+}
+
+fn first_argument(inner: &str) -> &str {
+    let mut depth = 0_i32;
+    let end = inner.bytes().position(|byte| {
+        match byte {
+            b'<' | b'[' | b'(' => depth += 1,
+            b'>' | b']' | b')' => depth -= 1,
+            _ => {}
+        }
+        depth < 0 || (byte == b',' && depth == 0)
+    });
+    &inner[..end.unwrap_or(inner.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(written: &str, expected: Option<&str>) {
+        assert_eq!(type_name(written), expected, "{written}");
+    }
+
+    #[test]
+    fn the_type_is_the_last_name_inside_of_wrappers() {
+        check("Parser", Some("Parser"));
+        check("&'a mut crate::Parser<'a, T>", Some("Parser"));
+        check("Arc<dyn Read + Send>", Some("Read"));
+        check("io::Result<Option<Box<Foo>>>", Some("Foo"));
+        check("Result<(), Error>", None);
+        check("*http.Request", Some("Request"));
+        check("(p *Page, err error)", Some("Page"));
+        check("(Page, error)", Some("Page"));
+        check("[]*Page", Some("Page"));
+        check("map[string]Page", None);
+        check("List<Foo>", Some("List"));
+        check("Foo | undefined", Some("Foo"));
+        check("null | Foo<A | B>", Some("Foo"));
+        check("Optional[\"Foo\"]", Some("Foo"));
+        check("Promise<Foo[]>", Some("Foo"));
+        check("{ a: number }", None);
+        check("(a: number) => void", None);
+        check("var", None);
+        check("", None);
+        check("<<<<<<", None);
+    }
+}

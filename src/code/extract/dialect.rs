@@ -1,0 +1,436 @@
+//! What extraction has to know of each language besides its grammar: its query, what stands between
+//! a name and its owner, names that are part of the language. Pure data. Never reads a tree.
+
+use std::sync::OnceLock;
+
+use tree_sitter::Node;
+
+use super::import;
+use super::query::Compiled;
+use crate::code::facts::Import;
+use crate::language::{self, Language};
+
+/// A language as extraction sees it.
+#[derive(Debug)]
+pub struct Dialect {
+    /// Its name in the table of languages.
+    pub name: &'static str,
+    /// Its query.
+    query: &'static str,
+    /// What stands between a name and what it belongs to.
+    pub separators: &'static [&'static str],
+    /// Whether a function may be defined apart from its type, with the type before its name.
+    pub names_owners: bool,
+    /// Where a name may come from without being brought in.
+    pub visibility: Visibility,
+    /// Names that the language itself gives, sorted; a file that defines one means its own.
+    pub builtins: &'static [&'static str],
+    /// Reads a statement that brings in names.
+    pub imports: fn(Node<'_>, &str, &mut Vec<Import>),
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+/// Where names come from that a file neither defines nor brings in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// From nowhere: what is used is defined or brought in.
+    Explicit,
+    /// From other files of the same package, or from headers.
+    Implicit,
+}
+
+impl Dialect {
+    /// Its compiled query, or why there is none.
+    pub fn compiled(&self) -> Result<&Compiled, &str> {
+        let compiled = self.compiled.get_or_init(|| {
+            let language = language::by_name(self.name).ok_or("no such language")?;
+            let grammar = match self.name {
+                // The table's grammar is for pieces of PHP; a file has text around them.
+                "php" => tree_sitter_php::LANGUAGE_PHP.into(),
+                _ => language.grammar(),
+            };
+            Compiled::of(&grammar, self.query)
+        });
+        compiled.as_ref().map_err(String::as_str)
+    }
+}
+
+/// What extraction knows of a language, if it reads symbols of it.
+pub fn of(language: &Language) -> Option<&'static Dialect> {
+    DIALECTS.iter().find(|dialect| dialect.name == language.name)
+}
+
+/// The language that a file is really written in, where its name leaves that open: a header may be
+/// of C or of C++.
+pub fn refine(language: &'static Language, text: &str) -> &'static Language {
+    let is_cpp = language.name == "c" && CPP_MARKS.iter().any(|mark| text.contains(mark));
+    if is_cpp {
+        language::by_name("cpp").unwrap_or(language)
+    } else {
+        language
+    }
+}
+
+/// What stands in every header of C++ that has anything of C++, and in none of C.
+const CPP_MARKS: &[&str] = &[
+    "\nnamespace ",
+    "\ntemplate",
+    "\nclass ",
+    "public:",
+    "private:",
+    "std::",
+    "constexpr ",
+];
+
+const RUST_BUILTINS: &[&str] = &["Err", "None", "Ok", "Self", "Some"];
+const GO_BUILTINS: &[&str] = &[
+    "any",
+    "append",
+    "bool",
+    "byte",
+    "cap",
+    "clear",
+    "close",
+    "comparable",
+    "complex",
+    "complex128",
+    "complex64",
+    "copy",
+    "delete",
+    "error",
+    "false",
+    "float32",
+    "float64",
+    "imag",
+    "int",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "iota",
+    "len",
+    "make",
+    "max",
+    "min",
+    "new",
+    "nil",
+    "panic",
+    "print",
+    "println",
+    "real",
+    "recover",
+    "rune",
+    "string",
+    "true",
+    "uint",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "uintptr",
+];
+const PYTHON_BUILTINS: &[&str] = &[
+    "abs",
+    "all",
+    "any",
+    "bool",
+    "bytes",
+    "callable",
+    "chr",
+    "classmethod",
+    "cls",
+    "dict",
+    "dir",
+    "enumerate",
+    "filter",
+    "float",
+    "frozenset",
+    "getattr",
+    "hasattr",
+    "hash",
+    "id",
+    "int",
+    "isinstance",
+    "issubclass",
+    "iter",
+    "len",
+    "list",
+    "map",
+    "max",
+    "min",
+    "next",
+    "object",
+    "open",
+    "ord",
+    "print",
+    "property",
+    "range",
+    "repr",
+    "reversed",
+    "round",
+    "self",
+    "set",
+    "setattr",
+    "sorted",
+    "staticmethod",
+    "str",
+    "sum",
+    "super",
+    "tuple",
+    "type",
+    "vars",
+    "zip",
+];
+const SCRIPT_BUILTINS: &[&str] = &["require", "super", "undefined"];
+
+const BASH_BUILTINS: &[&str] = &[
+    "[", "alias", "awk", "basename", "bash", "bg", "break", "builtin", "cat", "cd", "chmod", "command", "continue",
+    "cp", "curl", "cut", "date", "declare", "dirname", "echo", "env", "eval", "exec", "exit", "export", "false", "fg",
+    "find", "getopts", "git", "grep", "head", "kill", "let", "local", "ls", "mapfile", "mkdir", "mktemp", "mv", "popd",
+    "printf", "ps", "pushd", "pwd", "read", "readonly", "return", "rm", "sed", "set", "shift", "shopt", "sleep",
+    "sort", "sudo", "tail", "tar", "tee", "test", "touch", "tr", "trap", "true", "type", "typeset", "ulimit", "umask",
+    "unset", "wait", "wc", "which", "xargs",
+];
+const KOTLIN_BUILTINS: &[&str] = &[
+    "Any", "Array", "Boolean", "Byte", "Char", "Double", "Float", "Int", "List", "Long", "Map", "Nothing", "Number",
+    "Set", "Short", "String", "Unit", "it", "super", "this",
+];
+const PHP_BUILTINS: &[&str] = &[
+    "array", "count", "empty", "explode", "implode", "in_array", "is_array", "isset", "parent", "self", "static",
+    "string",
+];
+const RUBY_BUILTINS: &[&str] = &[
+    "alias_method",
+    "attr_accessor",
+    "attr_reader",
+    "attr_writer",
+    "block_given?",
+    "extend",
+    "freeze",
+    "include",
+    "lambda",
+    "loop",
+    "module_function",
+    "p",
+    "prepend",
+    "private",
+    "private_constant",
+    "proc",
+    "protected",
+    "public",
+    "puts",
+    "raise",
+    "require",
+    "require_relative",
+    "self",
+    "super",
+];
+const SCALA_BUILTINS: &[&str] = &[
+    "Any", "AnyRef", "Array", "Boolean", "Byte", "Char", "Double", "Float", "Int", "List", "Long", "Map", "Nil",
+    "None", "Nothing", "Option", "Seq", "Set", "Short", "Some", "String", "Unit", "super", "this",
+];
+const SWIFT_BUILTINS: &[&str] = &[
+    "Any",
+    "Array",
+    "Bool",
+    "Character",
+    "Dictionary",
+    "Double",
+    "Float",
+    "Int",
+    "Optional",
+    "Self",
+    "Set",
+    "String",
+    "UInt",
+    "Void",
+    "self",
+    "super",
+];
+
+static DIALECTS: [Dialect; 16] = [
+    Dialect {
+        name: "bash",
+        query: include_str!("../queries/bash.scm"),
+        separators: &[],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: BASH_BUILTINS,
+        imports: import::bash,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "c",
+        query: include_str!("../queries/c.scm"),
+        separators: &[".", "->"],
+        names_owners: false,
+        visibility: Visibility::Implicit,
+        builtins: &[],
+        imports: import::c,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "c-sharp",
+        query: include_str!("../queries/c-sharp.scm"),
+        separators: &["."],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: &["base", "nameof", "this"],
+        imports: import::c_sharp,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "cpp",
+        query: concat!(include_str!("../queries/c.scm"), include_str!("../queries/cpp.scm")),
+        separators: &[".", "->", "::"],
+        names_owners: true,
+        visibility: Visibility::Implicit,
+        builtins: &[],
+        imports: import::c,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "go",
+        query: include_str!("../queries/go.scm"),
+        separators: &["."],
+        names_owners: false,
+        visibility: Visibility::Implicit,
+        builtins: GO_BUILTINS,
+        imports: import::go,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "java",
+        query: include_str!("../queries/java.scm"),
+        separators: &[".", "::"],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: &[],
+        imports: import::java,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "javascript",
+        query: concat!(
+            include_str!("../queries/script.scm"),
+            include_str!("../queries/javascript.scm"),
+            include_str!("../queries/jsx.scm")
+        ),
+        separators: &["."],
+        names_owners: true,
+        visibility: Visibility::Explicit,
+        builtins: SCRIPT_BUILTINS,
+        imports: import::script,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "kotlin",
+        query: include_str!("../queries/kotlin.scm"),
+        separators: &[".", "::"],
+        names_owners: true,
+        visibility: Visibility::Explicit,
+        builtins: KOTLIN_BUILTINS,
+        imports: import::kotlin,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "php",
+        query: include_str!("../queries/php.scm"),
+        separators: &["->", "::", "\\"],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: PHP_BUILTINS,
+        imports: import::php,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "python",
+        query: include_str!("../queries/python.scm"),
+        separators: &["."],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: PYTHON_BUILTINS,
+        imports: import::python,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "ruby",
+        query: include_str!("../queries/ruby.scm"),
+        separators: &[".", "::"],
+        names_owners: true,
+        visibility: Visibility::Explicit,
+        builtins: RUBY_BUILTINS,
+        imports: import::ruby,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "rust",
+        query: include_str!("../queries/rust.scm"),
+        separators: &[".", "::"],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: RUST_BUILTINS,
+        imports: import::rust,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "scala",
+        query: include_str!("../queries/scala.scm"),
+        separators: &["."],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: SCALA_BUILTINS,
+        imports: import::scala,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "swift",
+        query: include_str!("../queries/swift.scm"),
+        separators: &["."],
+        names_owners: false,
+        visibility: Visibility::Explicit,
+        builtins: SWIFT_BUILTINS,
+        imports: import::swift,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "tsx",
+        query: concat!(
+            include_str!("../queries/script.scm"),
+            include_str!("../queries/typescript.scm"),
+            include_str!("../queries/jsx.scm")
+        ),
+        separators: &["."],
+        names_owners: true,
+        visibility: Visibility::Explicit,
+        builtins: SCRIPT_BUILTINS,
+        imports: import::script,
+        compiled: OnceLock::new(),
+    },
+    Dialect {
+        name: "typescript",
+        query: concat!(
+            include_str!("../queries/script.scm"),
+            include_str!("../queries/typescript.scm")
+        ),
+        separators: &["."],
+        names_owners: true,
+        visibility: Visibility::Explicit,
+        builtins: SCRIPT_BUILTINS,
+        imports: import::script,
+        compiled: OnceLock::new(),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_query_fits_its_grammar_and_every_list_is_sorted() {
+        for dialect in &DIALECTS {
+            assert_eq!(dialect.compiled().err(), None, "{}", dialect.name);
+            assert!(dialect.builtins.is_sorted(), "{}", dialect.name);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! One file's tree and one query over it: what the query finds, as places in the text. The parser and
+//! the cursor are kept for each thread. Never goes on after its deadline, never recurses.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::ops::{ControlFlow, Range};
+use std::time::Instant;
+
+use tree_sitter::{
+    Node, ParseOptions, ParseState, Parser, QueryCapture, QueryCursor, QueryCursorOptions, StreamingIterator, Tree,
+};
+
+use super::binding::{self, Binding};
+use super::build;
+use super::dialect::Dialect;
+use super::name;
+use super::query::{Compiled, Role, Use};
+use crate::code::facts::{Facts, SymbolKind};
+
+/// Matches of a pattern that may be open at once: broken input nests without end.
+const MAX_OPEN_MATCHES: u32 = 4_096;
+/// Things of one kind that are kept of one file; a longer list is a table, not code.
+const MAX_FOUND: usize = 50_000;
+
+/// How deep macros that wrap items are followed: `cfg_net! { cfg_unix! { … } }`.
+const MAX_EMBEDDING: usize = 3;
+/// What an item of Rust may begin with.
+const ITEM_WORDS: &[&str] = &[
+    "const",
+    "enum",
+    "extern",
+    "fn",
+    "impl",
+    "macro_rules",
+    "mod",
+    "pub",
+    "static",
+    "struct",
+    "trait",
+    "type",
+    "union",
+    "unsafe",
+    "use",
+];
+/// Imports that are kept of one file.
+const MAX_IMPORTS: usize = 5_000;
+/// Nodes before a definition that are no part of its first line.
+const ANNOTATIONS: &[&str] = &[
+    "annotation",
+    "attribute",
+    "attribute_item",
+    "attribute_list",
+    "comment",
+    "decorator",
+    "marker_annotation",
+];
+
+/// Everything that the query found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Symbols and what else encloses names.
+    pub frames: Vec<Frame>,
+    /// Uses of names.
+    pub uses: Vec<Used>,
+    /// Names that are local.
+    pub locals: Vec<Local>,
+    /// Names with their types.
+    pub bindings: Vec<Binding>,
+}
+
+/// A stretch of the text that encloses names.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// Its first line without annotations, and its last, from 1.
+    pub lines: (u32, u32),
+    /// What it is.
+    pub what: What,
+    /// Where its name stands; empty if it has none.
+    pub name: Range<usize>,
+    /// Where the type stands to which it belongs.
+    pub owner: Option<Range<usize>>,
+    /// The pattern that found it; an earlier one knows better.
+    pub pattern: usize,
+}
+
+/// What encloses names. The order is that of frames over the same bytes, from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// A statement that brings in names.
+    Import,
+    /// A block whose contents belong to a type.
+    Scope,
+    /// A symbol.
+    Symbol(SymbolKind),
+    /// A function that is declared without its body.
+    Prototype,
+    /// A function without a name.
+    Closure,
+}
+
+impl What {
+    /// Whether it makes a symbol.
+    pub fn is_symbol(self) -> bool {
+        matches!(self, Self::Symbol(_) | Self::Prototype)
+    }
+}
+
+/// A name that is used.
+#[derive(Debug, Clone)]
+pub struct Used {
+    /// Where it stands.
+    pub name: Range<usize>,
+    /// Its line, from 1.
+    pub line: u32,
+    /// How it is used.
+    pub how: Use,
+    /// The pattern that found it; an earlier one knows better.
+    pub pattern: usize,
+}
+
+/// A name that is local.
+#[derive(Debug, Clone)]
+pub struct Local {
+    /// Where it stands.
+    pub name: Range<usize>,
+    /// Whether the caller gives it.
+    pub is_parameter: bool,
+}
+
+struct Tools {
+    parser: Parser,
+    cursor: QueryCursor,
+}
+
+thread_local! {
+    static TOOLS: RefCell<Tools> = RefCell::new(Tools {
+        parser: Parser::new(),
+        cursor: QueryCursor::new(),
+    });
+}
+
+/// Reads symbols, references and imports of a text; tells what could not be read.
+pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut Facts) -> Option<String> {
+    let compiled = match dialect.compiled() {
+        Ok(compiled) => compiled,
+        Err(why) => return Some(format!("no symbols of {}: {why}", dialect.name)),
+    };
+    TOOLS.with_borrow_mut(|tools| {
+        let mut search = Search {
+            dialect,
+            compiled,
+            text,
+            until,
+            found: Found::default(),
+            embedded: Vec::new(),
+        };
+        let ended = search.all(tools, facts);
+        build::facts(dialect, text, search.found, facts);
+        match ended {
+            Ended::Complete => None,
+            Ended::Unparsed => Some("not parsed in time".to_owned()),
+            Ended::Late => Some("not searched to its end in time".to_owned()),
+            Ended::Full => Some(format!("only the first {MAX_FOUND} names")),
+        }
+    })
+}
+
+fn flow(until: Instant) -> ControlFlow<()> {
+    if Instant::now() < until {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
+
+/// How a search came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Complete,
+    Unparsed,
+    Late,
+    Full,
+}
+
+struct Search<'s> {
+    dialect: &'static Dialect,
+    compiled: &'static Compiled,
+    text: &'s str,
+    until: Instant,
+    found: Found,
+    /// Items inside of macros that are still to be parsed.
+    embedded: Vec<tree_sitter::Range>,
+}
+
+impl Search<'_> {
+    /// Searches the text, then what macros wrap in it, which is items to us and tokens to the grammar.
+    fn all(&mut self, tools: &mut Tools, facts: &mut Facts) -> Ended {
+        let mut ranges = Vec::new();
+        for _ in 0..=MAX_EMBEDDING {
+            let Some(tree) = self.parse(&mut tools.parser, &ranges) else {
+                return Ended::Unparsed;
+            };
+            let ended = self.one(&mut tools.cursor, &tree, facts);
+            if ended != Ended::Complete {
+                return ended;
+            }
+            ranges = std::mem::take(&mut self.embedded);
+            ranges.sort_by_key(|range| (range.start_byte, Reverse(range.end_byte)));
+            let mut end = 0;
+            ranges.retain(|range| {
+                let is_outermost = range.start_byte >= end;
+                end = end.max(range.end_byte);
+                is_outermost
+            });
+            if ranges.is_empty() {
+                break;
+            }
+            let is_inside = |at: usize| {
+                let before = ranges.partition_point(|range| range.start_byte <= at);
+                before > 0 && at < ranges[before - 1].end_byte
+            };
+            self.found
+                .uses
+                .retain(|used| used.how != Use::Token || !is_inside(used.name.start));
+        }
+        Ended::Complete
+    }
+
+    fn parse(&self, parser: &mut Parser, ranges: &[tree_sitter::Range]) -> Option<Tree> {
+        parser.set_language(&self.compiled.grammar).ok()?;
+        parser.set_included_ranges(ranges).ok()?;
+        let bytes = self.text.as_bytes();
+        let mut go_on = |_: &ParseState| flow(self.until);
+        let options = ParseOptions::new().progress_callback(&mut go_on);
+        let tree = parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
+        if tree.is_none() {
+            parser.reset();
+        }
+        tree
+    }
+
+    fn one(&mut self, cursor: &mut QueryCursor, tree: &Tree, facts: &mut Facts) -> Ended {
+        let mut late = false;
+        let until = self.until;
+        let mut go_on = |_: &tree_sitter::QueryCursorState| {
+            let flow = flow(until);
+            late = flow.is_break();
+            flow
+        };
+        let options = QueryCursorOptions::new().progress_callback(&mut go_on);
+        cursor.set_match_limit(MAX_OPEN_MATCHES);
+        let (text, compiled) = (self.text.as_bytes(), self.compiled);
+        let mut matches = cursor.matches_with_options(&compiled.query, tree.root_node(), text, options);
+        let mut imports = Vec::new();
+        let mut full = false;
+        while let Some(found) = matches.next() {
+            self.take(found.pattern_index, found.captures(), &mut imports);
+            if self
+                .found
+                .uses
+                .len()
+                .max(self.found.frames.len())
+                .max(self.found.locals.len())
+                >= MAX_FOUND
+            {
+                full = true;
+                break;
+            }
+        }
+        drop(matches);
+        self.read_imports(imports, facts);
+        match (full, late) {
+            (true, _) => Ended::Full,
+            (false, true) => Ended::Late,
+            (false, false) => Ended::Complete,
+        }
+    }
+
+    fn take<'t>(&mut self, pattern: usize, captures: &[QueryCapture<'t>], imports: &mut Vec<Node<'t>>) {
+        let (mut what, mut name, mut owner) = (None, 0..0, None);
+        let (mut variable, mut typed) = (None, None);
+        for capture in captures {
+            let node = capture.node;
+            match self.compiled.roles[capture.index as usize] {
+                Role::Use(how) => self.take_use(node, how, pattern),
+                Role::Definition(kind) => what = Some((What::Symbol(kind), node)),
+                Role::Prototype => what = Some((What::Prototype, node)),
+                Role::Variable => variable = Some(node.byte_range()),
+                Role::Typed => typed = Some(node),
+                Role::Ignored => {}
+                Role::Name => name = node.byte_range(),
+                Role::Owner => owner = name::last(self.text, node.byte_range()),
+                Role::Scope => what = Some((What::Scope, node)),
+                Role::Closure => what = Some((What::Closure, node)),
+                Role::Import => what = Some((What::Import, node)),
+                Role::Require if &self.text[node.byte_range()] != "require" => return,
+                Role::Require => {}
+                Role::Embedded => self.embedded.extend(items(node, self.text)),
+                Role::Local | Role::Parameter => self.found.locals.push(Local {
+                    name: node.byte_range(),
+                    is_parameter: self.compiled.roles[capture.index as usize] == Role::Parameter,
+                }),
+            }
+        }
+        if let Some((name, typed)) = variable.zip(typed) {
+            self.take_binding(name, typed);
+        }
+        let Some((what, node)) = what else { return };
+        if what == What::Import {
+            imports.push(node);
+        }
+        self.found.frames.push(Frame {
+            range: node.byte_range(),
+            lines: match what {
+                What::Symbol(_) | What::Prototype => (first_line(node), node.end_position().row as u32 + 1),
+                _ => (0, 0),
+            },
+            what,
+            name,
+            owner,
+            pattern,
+        });
+    }
+
+    fn take_binding(&mut self, name: Range<usize>, typed: Node<'_>) {
+        if self.found.bindings.len() < MAX_FOUND
+            && let Some(written) = binding::written(self.text, typed, self.dialect.separators)
+        {
+            self.found.bindings.push(Binding {
+                name,
+                line: typed.start_position().row as u32 + 1,
+                written,
+            });
+        }
+    }
+
+    fn take_use(&mut self, node: Node<'_>, how: Use, pattern: usize) {
+        let whole = node.byte_range();
+        let mut line = node.start_position().row as u32 + 1;
+        let name = if node.child_count() == 0 {
+            whole
+        } else {
+            let Some(name) = name::last(self.text, whole.clone()) else {
+                return;
+            };
+            let breaks = self.text.as_bytes()[whole.start..name.start]
+                .iter()
+                .filter(|byte| **byte == b'\n');
+            line += breaks.count() as u32;
+            name
+        };
+        self.found.uses.push(Used {
+            name,
+            line,
+            how,
+            pattern,
+        });
+    }
+
+    /// Reads the imports in their order; one inside another was found by two patterns.
+    fn read_imports(&self, mut imports: Vec<Node<'_>>, facts: &mut Facts) {
+        imports.sort_by_key(|node| (node.start_byte(), Reverse(node.end_byte())));
+        let mut end = 0;
+        for node in imports {
+            if node.end_byte() > end && facts.imports.len() < MAX_IMPORTS {
+                end = node.end_byte();
+                (self.dialect.imports)(node, self.text, &mut facts.imports);
+            }
+        }
+        facts.imports.truncate(MAX_IMPORTS);
+        facts.imports.sort_by_key(|import| import.line);
+    }
+}
+
+/// What stands between the braces of a macro, if that begins like an item.
+fn items(tokens: Node<'_>, text: &str) -> Option<tree_sitter::Range> {
+    let mut rest = text.get(tokens.byte_range())?.strip_prefix('{')?.strip_suffix('}')?;
+    // Attributes and comments in front say nothing.
+    loop {
+        rest = rest.trim_start();
+        if rest.starts_with("#[") || rest.starts_with("//") {
+            rest = rest.split_once('\n')?.1;
+        } else {
+            break;
+        }
+    }
+    let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+    let is_macro = rest[word.len()..].starts_with("! {");
+    if !is_macro && !ITEM_WORDS.contains(&word) {
+        return None;
+    }
+    let mut range = tokens.range();
+    range.start_byte += 1;
+    range.start_point.column += 1;
+    range.end_byte -= 1;
+    range.end_point.column -= 1;
+    Some(range)
+}
+
+/// The first line of a definition, from 1, behind its annotations.
+fn first_line(node: Node<'_>) -> u32 {
+    let mut first = node;
+    let mut next = node.child(0);
+    while let Some(child) = next {
+        if ANNOTATIONS.contains(&child.kind()) {
+            next = child.next_sibling();
+        } else if child.kind() == "modifiers" {
+            // Annotations stand among the modifiers, most often in front; nothing else may be there.
+            next = match child.child(0) {
+                Some(inner) if ANNOTATIONS.contains(&inner.kind()) => after_annotations(child, inner),
+                _ => Some(child),
+            };
+            first = next.unwrap_or(first);
+            break;
+        } else {
+            first = child;
+            break;
+        }
+    }
+    first.start_position().row as u32 + 1
+}
+
+fn after_annotations<'t>(modifiers: Node<'t>, first: Node<'t>) -> Option<Node<'t>> {
+    let mut next = Some(first);
+    while let Some(child) = next {
+        if !ANNOTATIONS.contains(&child.kind()) {
+            return Some(child);
+        }
+        next = child.next_sibling();
+    }
+    modifiers.next_sibling()
+}

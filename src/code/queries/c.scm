@@ -1,0 +1,69 @@
+; C, and what C++ has in common with it. The first pattern that names a place wins.
+
+(function_definition declarator: (function_declarator declarator: (identifier) @name)) @definition.function
+(function_definition
+  declarator: (pointer_declarator
+    declarator: (function_declarator declarator: (identifier) @name))) @definition.function
+(function_definition
+  declarator: (pointer_declarator
+    declarator: (pointer_declarator
+      declarator: (function_declarator declarator: (identifier) @name)))) @definition.function
+(declaration declarator: (function_declarator declarator: (identifier) @name)) @definition.prototype
+(declaration
+  declarator: (pointer_declarator
+    declarator: (function_declarator declarator: (identifier) @name))) @definition.prototype
+
+(struct_specifier name: (type_identifier) @name body: (_)) @definition.class
+(union_specifier name: (type_identifier) @name body: (_)) @definition.class
+(enum_specifier name: (type_identifier) @name body: (_)) @definition.enum
+(enumerator name: (identifier) @name) @definition.variant
+; A type without a name of its own is called by its alias, and holds its fields.
+(type_definition
+  type: [(struct_specifier !name body: (_)) (union_specifier !name body: (_))]
+  declarator: (type_identifier) @name) @definition.class
+(type_definition type: (enum_specifier !name body: (_)) declarator: (type_identifier) @name) @definition.enum
+(type_definition declarator: (type_identifier) @name @definition.alias)
+(type_definition declarator: (pointer_declarator declarator: (type_identifier) @name @definition.alias))
+(type_definition
+  declarator: (function_declarator
+    declarator: (parenthesized_declarator
+      (pointer_declarator declarator: (type_identifier) @name)))) @definition.alias
+
+(field_declaration declarator: (field_identifier) @name) @definition.field
+(field_declaration declarator: (pointer_declarator declarator: (field_identifier) @name)) @definition.field
+(field_declaration declarator: (array_declarator declarator: (field_identifier) @name)) @definition.field
+(field_declaration
+  declarator: (function_declarator
+    declarator: (parenthesized_declarator
+      (pointer_declarator declarator: (field_identifier) @name)))) @definition.field
+
+(declaration declarator: (identifier) @name) @definition.variable
+(declaration declarator: (pointer_declarator declarator: (identifier) @name)) @definition.variable
+(declaration declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
+(init_declarator declarator: (identifier) @name) @definition.variable
+(init_declarator declarator: (pointer_declarator declarator: (identifier) @name)) @definition.variable
+(init_declarator declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
+(preproc_function_def name: (identifier) @name) @definition.macro
+(preproc_def name: (identifier) @name value: (_)) @definition.variable
+
+(preproc_include) @import
+
+(parameter_declaration declarator: (identifier) @parameter)
+(parameter_declaration declarator: (pointer_declarator declarator: (identifier) @parameter))
+(parameter_declaration declarator: (array_declarator declarator: (identifier) @parameter))
+
+(call_expression function: (identifier) @reference.call)
+(call_expression function: (field_expression field: (field_identifier) @reference.call))
+(type_identifier) @reference.type
+
+(argument_list (identifier) @reference.read)
+(init_declarator value: (identifier) @reference.read)
+(assignment_expression (identifier) @reference.read)
+(initializer_list (identifier) @reference.read)
+(initializer_pair value: (identifier) @reference.read)
+(pointer_expression argument: (identifier) @reference.read)
+(return_statement (identifier) @reference.read)
+(case_statement value: (identifier) @reference.read)
+(binary_expression (identifier) @reference.read)
+(subscript_expression argument: (identifier) @reference.read)
+(field_expression argument: (identifier) @reference.read)

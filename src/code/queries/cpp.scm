@@ -1,0 +1,68 @@
+; What C++ adds to C.
+
+(class_specifier name: (type_identifier) @name body: (_)) @definition.class
+(namespace_definition name: (_) @name) @definition.module
+(alias_declaration name: (type_identifier) @name) @definition.alias
+(concept_definition name: (identifier) @name) @definition.interface
+
+(function_definition
+  declarator: (function_declarator
+    declarator: [(field_identifier) (operator_name) (destructor_name)] @name)) @definition.function
+(function_definition
+  declarator: (function_declarator
+    declarator: (qualified_identifier
+      name: [(identifier) (operator_name) (destructor_name)] @name))) @definition.function
+(function_definition
+  declarator: (function_declarator
+    declarator: (qualified_identifier
+      name: (qualified_identifier
+        name: [(identifier) (operator_name) (destructor_name)] @name)))) @definition.function
+(function_definition
+  declarator: (pointer_declarator
+    declarator: (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.function
+(function_definition
+  declarator: (pointer_declarator
+    declarator: (function_declarator
+      declarator: (qualified_identifier name: [(identifier) (operator_name)] @name)))) @definition.function
+(function_definition
+  declarator: (reference_declarator
+    (function_declarator declarator: [(identifier) (field_identifier) (operator_name)] @name))) @definition.function
+(function_definition
+  declarator: (reference_declarator
+    (function_declarator
+      declarator: (qualified_identifier name: [(identifier) (operator_name)] @name)))) @definition.function
+(declaration
+  declarator: (function_declarator declarator: [(operator_name) (destructor_name)] @name)) @definition.prototype
+(declaration
+  declarator: (reference_declarator
+    (function_declarator declarator: [(identifier) (operator_name)] @name))) @definition.prototype
+(field_declaration
+  declarator: (function_declarator
+    declarator: [(field_identifier) (operator_name) (destructor_name)] @name)) @definition.prototype
+(field_declaration
+  declarator: (pointer_declarator
+    declarator: (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.prototype
+(field_declaration
+  declarator: (reference_declarator
+    (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.prototype
+(field_declaration declarator: (reference_declarator (field_identifier) @name)) @definition.field
+
+(using_declaration) @import
+(lambda_expression) @closure
+
+(base_class_clause [(type_identifier) (qualified_identifier) (template_type)] @reference.super)
+
+(call_expression function: (qualified_identifier) @reference.call)
+(call_expression function: (template_function name: (identifier) @reference.call))
+(call_expression function: (field_expression field: (template_method name: (field_identifier) @reference.call)))
+(new_expression type: (_) @reference.call)
+
+(type_parameter_declaration (type_identifier) @local)
+(optional_type_parameter_declaration name: (type_identifier) @local)
+(variadic_type_parameter_declaration (type_identifier) @local)
+(parameter_declaration declarator: (reference_declarator (identifier) @parameter))
+(optional_parameter_declaration declarator: (identifier) @parameter)
+(for_range_loop declarator: (identifier) @local)
+(for_range_loop declarator: (reference_declarator (identifier) @local))
+(qualified_identifier scope: (namespace_identifier) @reference.path)
+(qualified_identifier name: (identifier) @reference.read)

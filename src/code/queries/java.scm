@@ -1,0 +1,57 @@
+; Java. The first pattern that names a place wins, so what is special comes first.
+
+(package_declaration (_) @name) @definition.module
+(class_declaration name: (identifier) @name) @definition.class
+(record_declaration name: (identifier) @name) @definition.class
+(interface_declaration name: (identifier) @name) @definition.interface
+(annotation_type_declaration name: (identifier) @name) @definition.interface
+(enum_declaration name: (identifier) @name) @definition.enum
+(enum_constant name: (identifier) @name) @definition.variant
+(method_declaration name: (identifier) @name) @definition.method
+(constructor_declaration name: (identifier) @name) @definition.method
+(compact_constructor_declaration name: (identifier) @name) @definition.method
+(annotation_type_element_declaration name: (identifier) @name) @definition.method
+(field_declaration declarator: (variable_declarator name: (identifier) @name)) @definition.field
+(constant_declaration declarator: (variable_declarator name: (identifier) @name)) @definition.field
+(record_declaration parameters: (formal_parameters (formal_parameter name: (identifier) @name) @definition.field))
+
+(import_declaration) @import
+
+(superclass (_) @reference.super)
+(super_interfaces (type_list (_) @reference.super))
+(extends_interfaces (type_list (_) @reference.super))
+
+(method_invocation name: (identifier) @reference.call)
+(object_creation_expression type: (_) @reference.call)
+(method_reference (identifier) @reference.read .)
+(marker_annotation name: (identifier) @reference.type)
+(annotation name: (identifier) @reference.type)
+
+(type_parameter (type_identifier) @local)
+(type_identifier) @reference.type
+
+(local_variable_declaration declarator: (variable_declarator name: (identifier) @local))
+(formal_parameter name: (identifier) @local)
+(enhanced_for_statement name: (identifier) @local)
+(catch_formal_parameter name: (identifier) @local)
+(resource name: (identifier) @local)
+(lambda_expression parameters: (identifier) @local)
+(inferred_parameters (identifier) @local)
+
+(method_invocation object: (identifier) @reference.path)
+(field_access object: (identifier) @reference.path)
+(field_access field: (identifier) @reference.member)
+(argument_list (identifier) @reference.read)
+
+; What declarations say of types.
+(local_variable_declaration type: (_) @binding.type declarator: (variable_declarator name: (identifier) @binding.name))
+((local_variable_declaration
+  type: (type_identifier) @_type
+  declarator: (variable_declarator name: (identifier) @binding.name value: (_) @binding.type))
+  (#eq? @_type "var"))
+(formal_parameter type: (_) @binding.type name: (identifier) @binding.name)
+(enhanced_for_statement type: (_) @binding.type name: (identifier) @binding.name)
+(resource type: (_) @binding.type name: (identifier) @binding.name)
+(instanceof_expression right: (_) @binding.type name: (identifier) @binding.name)
+(field_declaration type: (_) @binding.type declarator: (variable_declarator name: (identifier) @binding.name))
+(method_declaration type: (_) @binding.type name: (identifier) @binding.name)
