@@ -225,7 +225,9 @@ fn obey(order: &Order) -> Result<Said, IndexError> {
     readable.extend(order.lenders.iter().map(PathBuf::as_path));
     walls::close(&readable, &order.index).map_err(folder)?;
     let git = Git::find()?;
-    blame::begin(&order.index).map_err(folder)?;
+    let scratch = blame::begin(&order.index).map_err(folder)?;
+    // There is no other place to write.
+    let _ = tempfile::env::override_temp_dir(&scratch);
     let index = Index::open(&order.index, order.limits.clone(), blame::reader())?;
     let cancel = CancellationToken::new();
     end_with_the_service(cancel.clone());

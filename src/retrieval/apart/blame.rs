@@ -50,12 +50,14 @@ fn note() -> Option<File> {
         .ok()
 }
 
-/// From now on this process says what it reads.
-pub(super) fn begin(index: &Path) -> io::Result<()> {
+/// From now on this process says what it reads. Gives the folder where it does so.
+pub(super) fn begin(index: &Path) -> io::Result<PathBuf> {
     let folder = folder(index)?;
     let left_out = left_out(&folder)?.into_iter().collect();
+    let scratch = folder.clone();
     HERE.set(Here { folder, left_out })
-        .map_err(|_| io::Error::other("one process makes one index"))
+        .map_err(|_| io::Error::other("one process makes one index"))?;
+    Ok(scratch)
 }
 
 fn folder(index: &Path) -> io::Result<PathBuf> {
