@@ -33,6 +33,7 @@ mod maintenance;
 mod poll;
 mod rebase;
 mod retry;
+mod salvage;
 mod steer;
 mod wait;
 

@@ -357,7 +357,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         None => String::new(),
     };
     if let (None, Some(before)) = (view.outcome, view.before) {
-        return format!("{}\n", words::queued(language, view.command, before));
+        return words::queued(language, view.command, before);
     }
     match view.outcome {
         None if view

@@ -195,3 +195,31 @@ async fn w22_words_that_are_too_long_are_cut_and_posted() {
         })
         .await;
 }
+
+/// The model is away in every attempt, after it had begun.
+#[tokio::test]
+async fn p11_a_model_that_is_away_for_too_long_leaves_the_work_on_a_branch() {
+    usual()
+        .configuration(|config| config.queue.max_attempts = 1)
+        .tell(async |service: &mut Service| {
+            let changed = std::sync::atomic::AtomicBool::new(false);
+            service.model.answer_with(
+                move |_| match changed.swap(true, std::sync::atomic::Ordering::Relaxed) {
+                    false => mend(),
+                    true => Reply::error(500, "overloaded"),
+                },
+            );
+            let issue = service.labelled_issue();
+            service.done().await;
+            let words = service.our_only_words(issue);
+            let Outcome::GaveUp {
+                branch: Some(branch), ..
+            } = service.outcome().await
+            else {
+                panic!("{words}");
+            };
+            assert!(!service.file(branch.as_str(), "count.sh").await.contains(" - 1"));
+            assert!(words.contains("overloaded"), "{words}");
+        })
+        .await;
+}
