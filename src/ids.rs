@@ -195,6 +195,9 @@ impl FromStr for RepoName {
                 return Err(error("only letters, digits, '-', '_' and '.' are allowed"));
             }
         }
+        if name.to_ascii_lowercase().ends_with(".git") {
+            return Err(error("it is the name without '.git'"));
+        }
         Ok(Self(text.to_owned()))
     }
 }
@@ -305,13 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn repository_names_are_owner_slash_name() {
+    fn w23_repository_names_are_owner_slash_name() {
         check_repo("octo/widgets.rs", true);
         check_repo("octo", false);
         check_repo("octo/a/b", false);
         check_repo("octo/..", false);
         check_repo("octo/x;touch y", false);
         check_repo("/x", false);
+        check_repo("octo/words.git", false);
+        check_repo("octo/words?ref=main", false);
+        check_repo("octo/words#readme", false);
+        check_repo("https://github.com/octo/words", false);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use remind::remind_waiting;
 pub use risk::risks_of;
 pub use settle::settle_ended;
 pub use status::{Log, Shown, StatusView, render_status, update_status};
-pub use waiting::acknowledge_waiting;
+pub use waiting::{acknowledge_waiting, announce_waiting, move_up};
 pub use wind_up::{Unfinished, wind_up};
 
 /// Everything publishing needs from outside. Cheap to clone.

@@ -31,6 +31,7 @@ macro_rules! on_db {
     };
 }
 
+mod announced;
 mod cancel;
 mod caps;
 mod checkpoints;

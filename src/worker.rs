@@ -2,20 +2,17 @@
 //! Every way a job can end is decided here, once. Called by `app`. Never lets two things write for
 //! one job at a time.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use chrono::TimeDelta;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, Authority};
 use crate::effect::{EffectBody, NewEffect};
 use crate::event::{RunEvent, Stage};
 use crate::github::{Access, GitHub};
-use crate::ids::{JobId, RunId};
+use crate::ids::RunId;
 use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
 use crate::ledger::Ledger;
 use crate::phrase::reason;
@@ -23,7 +20,7 @@ use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
 use crate::recorder::Recorder;
 use crate::run::{self, Ports};
-use crate::store::{JobFilter, StoreError, Tx};
+use crate::store::{StoreError, Tx};
 use crate::workspace::remove_all;
 
 mod carry;
@@ -31,22 +28,17 @@ mod checks;
 mod control;
 mod fix;
 mod heartbeat;
+mod line;
 mod maintenance;
 mod poll;
 mod rebase;
 mod retry;
+mod salvage;
 mod steer;
 mod wait;
 
 pub use maintenance::maintain;
 pub use poll::Poll;
-
-/// Least pause between two looks for requests that wait.
-const MIN_ACKNOWLEDGE_PAUSE: Duration = Duration::from_millis(500);
-/// A request that no worker took within this time is acknowledged by itself.
-const UNTOUCHED_FOR: TimeDelta = TimeDelta::milliseconds(400);
-/// Most waiting requests that are acknowledged at one look.
-const MAX_ACKNOWLEDGED: u32 = 50;
 
 /// Everything a worker needs. Cheap to clone.
 #[derive(Clone)]
@@ -121,47 +113,6 @@ impl Worker {
                 () = stop.cancelled() => {}
             }
         }
-    }
-
-    /// Tells people whose request has to wait for another job that it was seen.
-    pub async fn acknowledge_waiting(&self, stop: &CancellationToken) {
-        let mut seen: HashSet<JobId> = HashSet::new();
-        let pause = self.queue.config().poll_seconds.max(MIN_ACKNOWLEDGE_PAUSE);
-        while !stop.is_cancelled() {
-            match self.waiting_jobs().await {
-                Ok(waiting) => {
-                    seen.retain(|id| waiting.iter().any(|job| job.id == *id));
-                    for job in waiting {
-                        if seen.insert(job.id.clone())
-                            && let Err(error) = publish::acknowledge_waiting(&self.publisher, &job).await
-                        {
-                            tracing::info!(job.id = %job.id, ?error, "a waiting request was not acknowledged");
-                        }
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "waiting jobs could not be looked for"),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => {}
-            }
-        }
-    }
-
-    /// Jobs that were queued a while ago and that no worker has touched yet.
-    async fn waiting_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        let filter = JobFilter {
-            states: vec![JobState::Queued],
-            limit: MAX_ACKNOWLEDGED,
-            ..JobFilter::default()
-        };
-        let mut tx = self.publisher.store.begin().await?;
-        let queued = tx.jobs(&filter).await?;
-        let before = self.ports.clock.now() - UNTOUCHED_FOR;
-        Ok(queued
-            .into_iter()
-            .filter(|job| job.attempt == 0 && job.round == 0 && job.created_at < before)
-            .collect())
     }
 
     async fn work_on(&self, leased: LeasedJob, drain: &CancellationToken) {

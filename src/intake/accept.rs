@@ -387,9 +387,12 @@ impl Applying<'_> {
 
     async fn queued_fix(&mut self, repo: RepoId, subject: &Subject) -> Result<Option<JobId>, StoreError> {
         let jobs = self.jobs_of(Some(repo), Some(subject), &[JobState::Queued]).await?;
+        // One of failed checks would end without a word where they pass.
+        let is_asked_for =
+            |job: &Job| job.kind == JobKind::Fix && !matches!(job.request.trigger, Trigger::Checks { .. });
         Ok(jobs
             .into_iter()
-            .find(|job| job.kind == JobKind::Fix && job.attempt == 0)
+            .find(|job| is_asked_for(job) && job.attempt == 0)
             .map(|job| job.id))
     }
 

@@ -8,6 +8,25 @@ pub fn needs_you(language: Language) -> &'static str {
     language.pick("### 🙋 Needs you", "### 🙋 需要您")
 }
 
+/// The headline of a request that waits for its turn; so many others go before it.
+pub fn queued(language: Language, command: &str, before: u64) -> String {
+    let place = match before {
+        0 => language.pick("It is next in line.".to_owned(), "下一个就是它。".to_owned()),
+        1 => language.pick("1 request goes before it.".to_owned(), "前面还有 1 个请求。".to_owned()),
+        more => language.pick(
+            format!("{more} requests go before it."),
+            format!("前面还有 {more} 个请求。"),
+        ),
+    };
+    language.pick(
+        format!(
+            "### 🕓 Queued\n\n{place} It begins when a worker is free and nothing else is worked on here. `{command} stop` \
+             takes it back."
+        ),
+        format!("### 🕓 排队中\n\n{place}有空闲的工作进程且此处没有其他工作时即会开始。用 `{command} stop` 可撤回。"),
+    )
+}
+
 /// The headline before any work.
 pub fn starting(language: Language) -> &'static str {
     language.pick("### ⏳ Starting", "### ⏳ 准备开始")

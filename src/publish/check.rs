@@ -5,7 +5,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Publisher, dispatch, plan};
+use super::{Publisher, dispatch, outcome, plan};
 use crate::effect::{Effect, EffectBody, EffectState, NewEffect};
 use crate::event::{CheckRun, RunEvent, Side};
 use crate::github::{CheckReport, Conclusion, GitHubError, NewCheckRun, Progress, RepoClient};
@@ -116,9 +116,10 @@ pub(super) async fn settle(
         EffectBody::BeginCheck { sha } if effect.seq >= plan::at(job, 0) => Some((effect, sha)),
         _ => None,
     });
-    let pushed = match outcome {
-        Outcome::Opened { sha, .. } => Some(sha),
-        Outcome::Pushed { sha, .. } if begun.is_some() => Some(sha),
+    // However the job ended, the pull request that it opened is there.
+    let opened = outcome::opened_since(effects, plan::at(job, 0));
+    let pushed = match (opened.as_ref().unwrap_or(outcome), begun) {
+        (Outcome::Opened { sha, .. }, _) | (Outcome::Pushed { sha, .. }, Some(_)) => Some(sha),
         _ => None,
     };
     Ok(async {

@@ -8,9 +8,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::outcome::{pushed, pushed_branch, pushed_id};
 use super::{Publisher, plan, settle, status};
 use crate::authority::{self, Authority};
-use crate::effect::{Effect, EffectBody, EffectState, ReactionTarget};
-use crate::github::{Comment, NewPull, RepoClient};
-use crate::ids::{CommentId, IssueNumber, Subject};
+use crate::effect::{Effect, EffectBody, EffectState, NewEffect, ReactionTarget};
+use crate::github::{NewPull, RepoClient};
+use crate::ids::{CommentId, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::phrase::reason;
 use crate::queue::Pulse;
@@ -24,6 +24,7 @@ mod said;
 mod thread;
 
 pub(super) use push::{Broken, rebuild, unpack};
+pub(super) use said::own_comment;
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
@@ -78,17 +79,22 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
         };
         effects.push(plan::row(job, plan::seq::REACTION, body));
     }
-    if let (true, Some(number)) = (job.kind.is_work(), job.subject.number()) {
-        let body = EffectBody::StatusComment {
-            number,
-            body: status::first_words(publisher, job),
-        };
-        effects.push(plan::row(job, plan::seq::STATUS, body));
-    }
+    effects.extend(status_row(publisher, job));
+    said::wait_for_announcement(publisher, job).await?;
     let mut tx = publisher.store.begin().await?;
     tx.insert_effects(&leased.lease, &effects).await?;
     tx.commit().await?;
     dispatch(publisher, leased, pulse).await
+}
+
+/// The row of the one status comment of a job that works.
+pub(super) fn status_row(publisher: &Publisher, job: &Job) -> Option<NewEffect> {
+    let number = job.subject.number().filter(|_| job.kind.is_work())?;
+    let body = EffectBody::StatusComment {
+        number,
+        body: status::first_words(publisher, job),
+    };
+    Some(plan::row(job, plan::seq::STATUS, body))
 }
 
 pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
@@ -337,7 +343,10 @@ impl Step<'_> {
             EffectBody::BeginCheck { sha } => self.own_check(sha).await,
             EffectBody::StatusComment { number, .. }
             | EffectBody::Comment { number, .. }
-            | EffectBody::TellCreated { number } => self.own_comment(*number).await,
+            | EffectBody::TellCreated { number } => {
+                let (job, seq) = (&self.leased.job, self.effect.seq);
+                own_comment(self.publisher, self.client, job, *number, seq).await
+            }
             EffectBody::CreateIssue {
                 draft,
                 part,
@@ -367,33 +376,6 @@ impl Step<'_> {
                     .filter(|pull| pull.state == "open" || Some(&pull.head.sha) == sent.as_ref());
                 Ok(ours.map(|pull| pull.number).max().map(|number| number.to_string()))
             }
-        }
-    }
-
-    /// Our comment with this effect's marker; of several (an earlier call landed late) the younger
-    /// ones are deleted.
-    async fn own_comment(&self, number: IssueNumber) -> Result<Option<String>, JobError> {
-        let since = self.leased.job.created_at - CLOCK_SLACK;
-        let comments = self.client.comments(number, Some(since), MAX_LOOKED_THROUGH).await?;
-        let marker = self.publisher.marker.marker(&self.leased.job.id, self.effect.seq);
-        let mut own: Vec<&Comment> = comments
-            .iter()
-            .filter(|comment| comment.body.contains(&marker) && self.is_ours(comment))
-            .collect();
-        own.sort_by_key(|comment| comment.id.0);
-        for younger in own.iter().skip(1) {
-            self.client.delete_comment(younger.id).await?;
-            tracing::warn!(job.id = %self.leased.job.id, comment = %younger.id, "a comment arrived twice; the younger one was deleted");
-        }
-        Ok(own.first().map(|comment| comment.id.to_string()))
-    }
-
-    /// Written by our App; where GitHub does not tell the App, by our bot's account.
-    fn is_ours(&self, comment: &Comment) -> bool {
-        match (&comment.performed_via_github_app, &comment.user) {
-            (Some(app), _) => app.id == self.publisher.app.id,
-            (None, Some(user)) => user.kind == "Bot" && user.login == format!("{}[bot]", self.publisher.app.slug),
-            (None, None) => false,
         }
     }
 

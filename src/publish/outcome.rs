@@ -134,3 +134,18 @@ pub(super) fn pushed_since(effects: &[Effect], round_start: i64) -> Option<Branc
         .collect();
     pushed_branch(&now, i64::MAX)
 }
+
+/// The pull request that was opened in this round, whatever became of the job afterwards.
+pub(super) fn opened_since(effects: &[Effect], round_start: i64) -> Option<Outcome> {
+    let opened = effects.iter().rev().find(|effect| {
+        let opens = matches!(effect.body, EffectBody::OpenPull { .. });
+        opens && effect.seq >= round_start && effect.state == EffectState::Done
+    })?;
+    let number = opened.remote_id.as_deref()?.parse().ok()?;
+    let (branch, sha) = pushed(effects, opened.seq)?;
+    Some(Outcome::Opened {
+        pull: IssueNumber(number),
+        branch,
+        sha,
+    })
+}

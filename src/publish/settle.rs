@@ -2,6 +2,8 @@
 //! the last time. Each call is a set or an edit, so that two processes doing the same do no harm.
 //! Never opens anything.
 
+use chrono::{DateTime, TimeDelta};
+
 use super::{Publisher, check, dispatch, outcome, plan, status};
 use crate::effect::{Effect, EffectBody, EffectState};
 use crate::ids::{CommentId, JobId};
@@ -10,7 +12,7 @@ use crate::phrase::reason;
 use crate::store::JobFilter;
 
 /// How far back ended jobs are looked for.
-const SINCE: chrono::TimeDelta = chrono::TimeDelta::days(7);
+const SINCE: TimeDelta = TimeDelta::days(7);
 /// Jobs settled in one go.
 const BATCH: u32 = 20;
 /// Most other jobs of the issue that are looked at.
@@ -28,6 +30,7 @@ pub async fn settle_ended(publisher: &Publisher) -> Result<usize, JobError> {
     for id in ids {
         match settle(publisher, &id).await {
             Ok(()) => settled += 1,
+            Err(JobError::Snooze(until, why)) => tracing::info!(job.id = %id, %until, why, "last words are put off"),
             Err(error) => tracing::warn!(job.id = %id, ?error, "the last words of an ended job were not written"),
         }
     }
@@ -39,7 +42,11 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     let Some(job) = tx.job(id).await? else { return Ok(()) };
     let effects = tx.effects(id).await?;
     drop(tx);
-    let (state, said) = match dispatch::status_comment_id(&effects) {
+    let comment = match dispatch::status_comment_id(&effects) {
+        Some(comment) => Some(comment),
+        None => lost_comment(publisher, &job, &effects).await?,
+    };
+    let (state, said) = match comment {
         Some(comment) => match for_good(say(publisher, &job, &effects, comment).await)? {
             Ok(()) => (EffectState::Done, comment.to_string()),
             Err(problem) => (EffectState::Failed, problem),
@@ -63,10 +70,36 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     Ok(())
 }
 
-/// The check run of the job ends as the job did; `None` when it has none.
+/// A status comment of unclear outcome is looked for, once it can no longer arrive.
+async fn lost_comment(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Result<Option<CommentId>, JobError> {
+    let lost = effects.iter().rev().find_map(|effect| match effect.body {
+        EffectBody::StatusComment { number, .. } if effect.state == EffectState::Unknown => Some((effect, number)),
+        _ => None,
+    });
+    let Some((row, number)) = lost else { return Ok(None) };
+    let wait = TimeDelta::from_std(publisher.unclear_wait()).unwrap_or(TimeDelta::MAX);
+    let clear_at = row.sent_at.map_or(DateTime::UNIX_EPOCH, |sent_at| sent_at + wait);
+    let mut tx = publisher.store.begin().await?;
+    let now = tx.db_now().await?;
+    drop(tx);
+    if now < clear_at {
+        let reason = "its status comment may still arrive".to_owned();
+        return Err(JobError::Snooze(clear_at, reason));
+    }
+    let client = publisher.client(job).under_present_name().await?;
+    let found = dispatch::own_comment(publisher, &client, job, number, row.seq).await?;
+    let Some(found) = found else { return Ok(None) };
+    let mut tx = publisher.store.begin().await?;
+    tx.note_announced(&job.id, row.seq, &found).await?;
+    tx.commit().await?;
+    Ok(found.parse().ok().map(CommentId))
+}
+
+/// The check run of the job ends as the job did, and the pull request that it opened has one;
+/// `None` when there is neither.
 async fn settle_check(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Result<Option<String>, JobError> {
-    let begun = |effect: &Effect| matches!(effect.body, EffectBody::BeginCheck { .. });
-    if !effects.iter().any(begun) {
+    let shows = |effect: &Effect| matches!(effect.body, EffectBody::BeginCheck { .. } | EffectBody::OpenPull { .. });
+    if !effects.iter().any(shows) {
         return Ok(None);
     }
     let client = publisher.client(job).under_present_name().await?;
@@ -84,7 +117,12 @@ pub(super) fn for_good<T>(result: Result<T, JobError>) -> Result<Result<T, Strin
     }
 }
 
-async fn say(publisher: &Publisher, job: &Job, effects: &[Effect], comment: CommentId) -> Result<(), JobError> {
+pub(super) async fn say(
+    publisher: &Publisher,
+    job: &Job,
+    effects: &[Effect],
+    comment: CommentId,
+) -> Result<(), JobError> {
     let text = status::present(publisher, job, Some(&ending_of(publisher, job, effects))).await?;
     publisher
         .client(job)
@@ -139,9 +177,11 @@ fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {
                 .reason
                 .clone()
                 .unwrap_or_else(|| reason::given_up(publisher.language).to_owned());
-            // What was pushed before the end is not lost.
-            let branch = outcome::pushed_since(effects, plan::at(job, 0));
-            Outcome::GaveUp { reason, branch }
+            // What was pushed and opened before the end is not lost.
+            outcome::opened_since(effects, plan::at(job, 0)).unwrap_or_else(|| Outcome::GaveUp {
+                reason,
+                branch: outcome::pushed_since(effects, plan::at(job, 0)),
+            })
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct StatusView<'a> {
     pub events: &'a [Event],
     /// How it ended, once it has.
     pub outcome: Option<&'a Outcome>,
+    /// How many go before it, while it waits for its turn.
+    pub before: Option<u64>,
     /// What follows the headline when the work landed; safe already.
     pub details: &'a str,
     /// What follows the end in any case: drafts of issues; safe already.
@@ -60,11 +62,21 @@ const MAX_NOTES: usize = 5;
 
 /// The text of the comment when it is created.
 pub(super) fn first_words(publisher: &Publisher, job: &Job) -> String {
+    before_work(publisher, job, None)
+}
+
+/// The whole text of the comment of a job that waits for its turn behind others.
+pub(super) fn queued(publisher: &Publisher, job: &Job, before: u64) -> String {
+    with_marker(publisher, job, before_work(publisher, job, Some(before)))
+}
+
+fn before_work(publisher: &Publisher, job: &Job, before: Option<u64>) -> String {
     render_status(
         &StatusView {
             job,
             events: &[],
             outcome: None,
+            before,
             details: "",
             drafts: "",
             command: &publisher.command,
@@ -88,6 +100,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         job,
         events: log.events(),
         outcome,
+        before: None,
         details: &details,
         drafts,
         command: &publisher.command,
@@ -125,6 +138,7 @@ pub async fn update_status(
         job: &leased.job,
         events: shown.log.events(),
         outcome: None,
+        before: None,
         details: "",
         drafts: "",
         command: &publisher.command,
@@ -259,6 +273,7 @@ pub(super) async fn update_final(
         job: &leased.job,
         events: log.events(),
         outcome: outcome.as_ref(),
+        before: None,
         details: &details,
         drafts: end.drafts,
         command: &publisher.command,
@@ -286,7 +301,7 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         None => headline(view, safe),
     };
     text.push('\n');
-    if view.outcome.is_none() && waits.is_none() {
+    if view.outcome.is_none() && view.before.is_none() && waits.is_none() {
         steps(&mut text, view);
         agent_plan(&mut text, view, safe);
     }
@@ -341,6 +356,9 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         Some(branch) => words::kept(language, branch.as_str()),
         None => String::new(),
     };
+    if let (None, Some(before)) = (view.outcome, view.before) {
+        return words::queued(language, view.command, before);
+    }
     match view.outcome {
         None if view
             .events

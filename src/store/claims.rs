@@ -94,7 +94,9 @@ impl Tx {
                 worker: owner.to_owned(),
                 attempt: job.attempt,
             };
-            self.log_event(&job.id, job.fence, &claimed, now).await?;
+            // The lane may have become free only after this transaction began to look.
+            let at = self.db_now().await?;
+            self.log_event(&job.id, job.fence, &claimed, at).await?;
             return Ok(Some(LeasedJob {
                 lease: Lease {
                     job: job.id.clone(),

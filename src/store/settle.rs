@@ -11,8 +11,8 @@ use crate::ids::{EffectId, JobId};
 
 impl Tx {
     /// Final jobs that were created after `since` and of which something is left on GitHub, oldest
-    /// first: a status comment without last words after it, a check run of ours that is still under
-    /// way, or the label that started them.
+    /// first: a status comment, also one that may be there, without last words after it, a check run of
+    /// ours that is still under way, a pull request of ours that has none, or the label that started them.
     ///
     /// # Errors
     /// Those of the database.
@@ -30,7 +30,7 @@ impl Tx {
                            FROM effects AS status
                            WHERE status.job_id = jobs.id
                              AND status.kind = 'status_comment'
-                             AND status.state = 'done'
+                             AND status.state IN ('done', 'unknown')
                              AND NOT EXISTS (
                                  SELECT 1
                                  FROM effects AS last
@@ -44,8 +44,10 @@ impl Tx {
                            SELECT 1
                            FROM effects AS begun
                            WHERE begun.job_id = jobs.id
-                             AND begun.kind = 'begin_check'
-                             AND begun.state IN ('done', 'sending', 'unknown')
+                             AND (
+                                 (begun.kind = 'begin_check' AND begun.state IN ('done', 'sending', 'unknown'))
+                                 OR (begun.kind = 'open_pull' AND begun.state = 'done')
+                             )
                              AND NOT EXISTS (
                                  SELECT 1
                                  FROM effects AS last

@@ -123,8 +123,13 @@ impl Worker {
             memory: Some(self.memory(in_hand)),
             ..self.ports.clone()
         };
+        // A conflict with what was pushed meanwhile is not work to be kept: what it is about is stored.
+        let kept = conflicts.is_none().then(|| work.clone());
         let working = run::work(&ports, work, earlier, &place, recorder, &in_hand.cancel);
-        let finished = Box::pin(working).await?;
+        let finished = match (Box::pin(working).await, kept) {
+            (worked, Some(work)) => Box::pin(self.or_salvaged(in_hand, worked, (&ports, work, &place))).await?,
+            (worked, None) => worked?,
+        };
         let finished = self.unless_drained(in_hand, finished)?;
         if let (Some(carry), Some(files), Target::ExistingPull { branch, .. }) = (&carry, &conflicts, &target) {
             let over = self.settled_or_beside(in_hand, carry, (branch.as_str(), files), &finished);
@@ -370,7 +375,7 @@ impl Worker {
     }
 
     /// The last result of each check on the base.
-    async fn base_checks(&self, job: &Job) -> Result<Vec<CheckRun>, StoreError> {
+    pub(super) async fn base_checks(&self, job: &Job) -> Result<Vec<CheckRun>, StoreError> {
         let mut checks: Vec<CheckRun> = Vec::new();
         let mut seen = 0;
         loop {

@@ -3,7 +3,7 @@
 
 use super::{InHand, Worker};
 use crate::intake::RETRY_PUBLISH;
-use crate::job::{Job, JobError, Outcome};
+use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::phrase::steer as words;
 use crate::publish;
 use crate::store::{JobFilter, Republished};
@@ -51,7 +51,8 @@ impl Worker {
         self.publish_with(in_hand, tx, planned).await
     }
 
-    /// The last job of the subject that ran the agent.
+    /// The last job of the subject that ran the agent. A look at failed checks that came to nothing
+    /// was asked for by nobody, and nobody means it.
     async fn last_work(&self, job: &Job) -> Result<Option<Job>, JobError> {
         let filter = JobFilter {
             repo_id: Some(job.repo_id),
@@ -63,7 +64,12 @@ impl Worker {
         let jobs = tx.jobs(&filter).await?;
         Ok(jobs
             .into_iter()
-            .filter(|other| other.kind.is_work())
+            .filter(|other| other.kind.is_work() && !came_to_nothing(other))
             .max_by_key(|other| other.created_at))
     }
+}
+
+fn came_to_nothing(job: &Job) -> bool {
+    matches!(job.request.trigger, Trigger::Checks { .. })
+        && matches!(job.outcome, Some(Outcome::NothingToDo { .. } | Outcome::Refused { .. }))
 }

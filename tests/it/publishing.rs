@@ -159,6 +159,61 @@ fn said(issue: u64) -> EffectBody {
     }
 }
 
+/// The worker is lost for good between the pull request and its check.
+#[tokio::test]
+async fn a_pull_request_whose_worker_was_lost_gets_its_check() {
+    each(async |store| {
+        let desk = Desk::new(&store).await;
+        let branch: BranchName = "agent/1-title".parse().unwrap();
+        let files = [("a.txt", "x\n")];
+        let pushed = desk.github.push(REPO, branch.as_str(), &files, "Mine", MONA).await;
+        let sha: forgehand::ids::CommitSha = pushed.unwrap().parse().unwrap();
+        let push = EffectBody::Push {
+            branch: branch.clone(),
+            to: None,
+            expect: None,
+            parent: sha.clone(),
+            merged: Vec::new(),
+            sha: sha.clone(),
+            message: "now".to_owned(),
+        };
+        let open = EffectBody::OpenPull {
+            branch: branch.clone(),
+            base: "main".parse().unwrap(),
+            title: "Now".to_owned(),
+            body: "Fixes #1".to_owned(),
+            draft: true,
+        };
+        let status = EffectBody::StatusComment {
+            number: IssueNumber(desk.issue),
+            body: "### ⏳ Starting".to_owned(),
+        };
+        let outcome = Outcome::Pushed {
+            branch,
+            sha: sha.clone(),
+        };
+        let rows = vec![(2, status), (10, push), (11, open), (982, EffectBody::SettleCheck)];
+        let leased = desk.publishing(outcome, rows).await;
+        let away = Fault::status(500, "away");
+        desk.github.fault("GET /repos/*/*/commits/*/check-runs", away, 1_000);
+        assert!(desk.dispatch(&leased).await.is_err());
+        desk.github.clear_faults();
+        let checks = || desk.github.check_runs(REPO, sha.as_str()).unwrap();
+        assert_eq!(checks().len(), 0);
+        assert_eq!(settle_ended(&desk.publisher).await.unwrap(), 0, "the job is not over");
+        let mut tx = store.begin().await.unwrap();
+        tx.bury_job(&leased.lease, "its worker was lost").await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(settle_ended(&desk.publisher).await.unwrap(), 1);
+        let checks = checks();
+        assert_eq!((checks.len(), checks[0].status.as_str()), (1, "completed"));
+        let said = desk.github.comments(REPO, desk.issue).unwrap().remove(0).body;
+        assert!(said.starts_with("### ✅ Done: #"), "{said}");
+        assert_eq!(settle_ended(&desk.publisher).await.unwrap(), 0);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_pull_request_that_is_over_is_not_taken_for_the_new_one() {
     each(async |store| {

@@ -11,6 +11,7 @@ use forgehand::ids::{CommentId, InstallationId, IssueNumber, JobId, RepoId, Subj
 use forgehand::job::{Actor, Job, JobKind, JobState, Lease, LeasedJob, NewJob, Outcome, Pins, Request, Trigger};
 use forgehand::store::{Store, StoreError, Tx};
 
+mod announced;
 mod cancel;
 mod checks;
 mod claims;

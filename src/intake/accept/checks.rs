@@ -1,9 +1,10 @@
 //! A failed check: whether its commit is the head of a pull request of ours, as far as the
 //! database knows, and one job for all that is said about that commit. Whether it is still the
-//! head, what failed, and whether the person still may, is asked by the job.
+//! head, what failed, and whether the person still may, is asked by the job when its turn comes:
+//! behind work that goes on there, which may leave the head where it is.
 //! Never starts work on a pull request that we did not open.
 
-use super::{Applying, OPEN, Verdict};
+use super::{Applying, Verdict};
 use crate::effect::EffectBody;
 use crate::ids::{CommitSha, IssueNumber, RepoId, Subject};
 use crate::job::{Job, JobKind, JobState, NewJob, Outcome, Pins, Request, Trigger};
@@ -21,7 +22,8 @@ impl Applying<'_> {
             return Ok(self.note(Verdict::Ignored, "not a commit of ours".to_owned()));
         };
         let subject = Subject::Pull(pull);
-        if let Some(why) = self.why_not(repo, &subject, &sha).await? {
+        if self.looked_at(repo, &subject, &sha).await? {
+            let why = "the checks of this commit were looked at already";
             return Ok(self.note(Verdict::Ignored, why.to_owned()));
         }
         let job = NewJob {
@@ -88,29 +90,11 @@ impl Applying<'_> {
         Ok(number.map(IssueNumber))
     }
 
-    async fn why_not(
-        &mut self,
-        repo: RepoId,
-        subject: &Subject,
-        sha: &CommitSha,
-    ) -> Result<Option<&'static str>, StoreError> {
+    /// Work that goes on there may move the head or may not: this one waits behind it and looks
+    /// itself, so that no failure is forgotten.
+    async fn looked_at(&mut self, repo: RepoId, subject: &Subject, sha: &CommitSha) -> Result<bool, StoreError> {
         let jobs = self.jobs_of(Some(repo), Some(subject), JobState::ALL).await?;
         let of_commit = |job: &Job| matches!(&job.request.trigger, Trigger::Checks { sha: other } if other == sha);
-        if jobs.iter().any(of_commit) {
-            return Ok(Some("the checks of this commit were looked at already"));
-        }
-        let moves = |job: &Job| {
-            // The job that left the commit is still publishing it.
-            let is_origin = job.state == JobState::Publishing && is_result(job, sha);
-            job.kind.changes_code() && OPEN.contains(&job.state) && !is_origin
-        };
-        Ok(jobs
-            .iter()
-            .any(moves)
-            .then_some("work that goes on there will move the head"))
+        Ok(jobs.iter().any(of_commit))
     }
-}
-
-fn is_result(job: &Job, commit: &CommitSha) -> bool {
-    matches!(&job.outcome, Some(Outcome::Pushed { sha, .. }) if sha == commit)
 }

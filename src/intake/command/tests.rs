@@ -24,7 +24,7 @@ fn fix(instructions: &str) -> Option<Command> {
 }
 
 #[test]
-fn c02_commands_need_the_token_at_line_start() {
+fn c02_w2_t2_commands_need_the_token_at_line_start() {
     check("/agent stop", Some(Command::Stop));
     check("/AGENT Stop", Some(Command::Stop));
     check("  /agent stop.", Some(Command::Stop));
@@ -35,7 +35,6 @@ fn c02_commands_need_the_token_at_line_start() {
     check("/agent stop\n---\nand a rule", Some(Command::Stop));
     check("> quoted\n\n/agent stop", Some(Command::Stop));
     check("<br>\n\n/agent stop", Some(Command::Stop));
-    // T2, W2
     check("please /agent stop", None);
     check("please do /agent fix", None);
     check("see https://forge.example/agent stop", None);
@@ -106,10 +105,9 @@ fn c03_lookalikes_command_nothing() {
 }
 
 #[test]
-fn words_after_the_verb_are_instructions() {
+fn w26_words_after_the_verb_are_instructions() {
     check("/agent fix", fix(""));
     check("/agent fix: the parser", fix("the parser"));
-    // W26
     check(
         "Thanks!\n\n/agent fix only `lexer.rs`\r\nDon't touch \"x\"; $(id)\r\n\r\n```rust\nfn a() {}\n```\n",
         fix("only `lexer.rs`\nDon't touch \"x\"; $(id)\n\n```rust\nfn a() {}\n```"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forgehand::effect::{EffectBody, EffectState};
-use forgehand::job::Job;
+use forgehand::job::{Job, Trigger};
 
 use super::{REPO, Service, until};
 
@@ -26,6 +26,7 @@ impl Service {
         self.model.assert_all_read();
         for job in self.jobs().await {
             self.assert_said_once(&job).await;
+            self.assert_label_is_gone(&job);
         }
         let folder = self.folder.path().to_owned();
         until("every process of the sandbox is gone", async || {
@@ -33,6 +34,18 @@ impl Service {
         })
         .await;
         self.store.close().await;
+    }
+
+    /// T15: however a job ended, the label that started it is a button that can be pressed again.
+    fn assert_label_is_gone(&self, job: &Job) {
+        let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
+            return;
+        };
+        let is_there = self.github.repo_id(REPO).ok() == Some(job.repo_id);
+        if is_there && let Ok(issue) = self.github.issue(REPO, number.0) {
+            let stays = issue.labels.iter().any(|other| other.eq_ignore_ascii_case(label));
+            assert!(!stays, "the label of job {} is still on: {:?}", job.id, issue.labels);
+        }
     }
 
     /// A job that changes code has exactly one status comment for each round in which it began,

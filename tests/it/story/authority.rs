@@ -27,7 +27,7 @@ async fn check_nothing_shown(service: &Service, issue: u64, why: &str) {
 }
 
 #[tokio::test]
-async fn p01_somebody_without_the_right_gets_one_polite_sentence_a_day() {
+async fn p01_w14_somebody_without_the_right_gets_one_polite_sentence_a_day() {
     usual()
         .tell(async |service: &mut Service| {
             service.github.person("eve");

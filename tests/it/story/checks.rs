@@ -291,7 +291,7 @@ async fn the_pull_request_of_a_person_is_left_alone() {
 }
 
 #[tokio::test]
-async fn whoever_lost_the_right_has_nothing_repaired() {
+async fn t10_whoever_lost_the_right_has_nothing_repaired() {
     usual()
         .tell(async |service: &mut Service| {
             service.github.grant(REPO, "ada", "write").unwrap();
@@ -448,6 +448,61 @@ async fn what_is_opened_again_starts_nothing_by_itself() {
             let outcome = service.outcome().await;
             assert!(matches!(outcome, Outcome::Stopped { .. }), "{outcome:?}");
             assert_eq!(service.fixes().await.len(), 1);
+        })
+        .await;
+}
+
+/// A check fails on the head while other work goes on there, which then leaves the head where it is.
+#[tokio::test]
+async fn a_failure_during_other_work_is_looked_at_once_that_is_over() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let (pull, head) = opened_on(service, Some("success")).await;
+            let gate = tokio_util::sync::CancellationToken::new();
+            service.model.play(nothing_to_do().map(|reply| reply.after(&gate)));
+            service.comment(pull, "/agent fix Look again.");
+            service.model_is_asked(3).await;
+            fail(service, &head);
+            service.github.deliveries_settled().await;
+            service.model.play([note("fix.txt"), finish()]);
+            gate.cancel();
+            service.done().await;
+            assert_ne!(service.only_pull().head_sha, head, "{}", service.everything_said());
+            let jobs = continuations(service).await;
+            assert_eq!(jobs.len(), 1, "{jobs:#?}");
+            assert!(matches!(&jobs[0].outcome, Some(Outcome::Pushed { .. })), "{jobs:#?}");
+            assert!(service.model.requests()[3].last().contains("ci/test"));
+        })
+        .await;
+}
+
+/// The same where that work moves the head: the failure is of a commit that is not there any more.
+#[tokio::test]
+async fn a_failure_during_work_that_moves_the_head_needs_nothing() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let (pull, head) = opened_on(service, Some("success")).await;
+            let gate = tokio_util::sync::CancellationToken::new();
+            service.model.play([note("a.txt"), finish().after(&gate)]);
+            service.comment(pull, "/agent fix Write a.txt.");
+            service.model_is_asked(4).await;
+            fail(service, &head);
+            service.github.deliveries_settled().await;
+            gate.cancel();
+            service.done().await;
+            let jobs = continuations(service).await;
+            assert_eq!(jobs.len(), 1, "{jobs:#?}");
+            let outcome = jobs[0].outcome.clone();
+            assert!(
+                matches!(&outcome, Some(Outcome::NothingToDo { reason }) if reason.contains("head_moved")),
+                "{outcome:?}"
+            );
+            service.our_only_words(pull);
+            // Somebody who asks for another try means the work that was asked for.
+            service.comment(pull, "/agent retry");
+            service.done().await;
+            let last = service.our_comments(pull).pop().unwrap().body;
+            assert!(last.contains("/agent fix"), "{last}");
         })
         .await;
 }

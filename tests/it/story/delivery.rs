@@ -1,5 +1,6 @@
 //! Deliveries that come twice, requests while work goes on, and things that trigger nothing.
 
+use forgehand::demo::double::{DeliveryState, Fault};
 use forgehand::job::Outcome;
 use tokio_util::sync::CancellationToken;
 
@@ -134,6 +135,82 @@ async fn two_issues_are_worked_on_at_the_same_time() {
                 .all(|job| matches!(job.outcome, Some(Outcome::Opened { .. })));
             assert!(all, "{opened:#?}");
             assert_eq!(service.pulls().len(), 2);
+        })
+        .await;
+}
+
+/// A bot reviews and commands while a person's request is worked on: nothing of it is queued, and
+/// nothing stops.
+#[tokio::test]
+async fn t5_the_review_of_a_bot_neither_starts_nor_stops_anything() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.github.bot("helper[bot]", 77);
+            let pull = service.opened_pull().await;
+            let gate = CancellationToken::new();
+            service.model.play([note("a.txt"), finish().after(&gate)]);
+            service.comment(pull, "/agent fix Write a.txt.");
+            service.model_is_asked(4).await;
+            let review = ("CHANGES_REQUESTED", "/agent fix Rename everything.");
+            let by = "helper[bot]";
+            service.github.submit_review(REPO, pull, review, &[], by).unwrap();
+            service.comment_by(pull, "/agent stop", by);
+            service.github.deliveries_settled().await;
+            gate.cancel();
+            service.done().await;
+            assert!(matches!(service.outcome().await, Outcome::Pushed { .. }));
+            assert_eq!(service.jobs().await.len(), 2);
+            assert!(service.our_only_words(pull).starts_with("### ✅"));
+        })
+        .await;
+}
+
+/// GitHub's API and the model say nothing at all: the webhook is answered, the work is not done.
+#[tokio::test]
+async fn t8_a_delivery_is_answered_before_the_work_begins() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.github.fault("GET /repos/octo/words", Fault::Hang, 1);
+            let gate = CancellationToken::new();
+            let [first, second] = bug_fix();
+            service.model.play([first.after(&gate), second]);
+            let issue = service.labelled_issue();
+            service.github.deliveries_settled().await;
+            let states: Vec<DeliveryState> = service.github.deliveries().into_iter().map(|one| one.state).collect();
+            assert!(
+                states.iter().all(|state| *state == DeliveryState::Answered(202)),
+                "{states:?}"
+            );
+            assert!(!service.fix().await.state.is_final());
+            gate.cancel();
+            service.done().await;
+            service.only_pull();
+            service.our_only_words(issue);
+        })
+        .await;
+}
+
+/// Issue 1 is not issue 11: neither its branch nor its pull request is taken for ours.
+#[tokio::test]
+async fn t11_the_branch_of_another_issue_is_not_taken_for_ours() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let near = [
+                "agent/11-the-last-word-is-not-counted",
+                "agent/1-the-last-word-is-not-counted-again",
+            ];
+            let mut theirs = Vec::new();
+            for branch in near {
+                let files = [("mona.txt", "mine\n")];
+                theirs.push(service.github.push(REPO, branch, &files, "Mine", MONA).await.unwrap());
+            }
+            service.model.play(bug_fix());
+            service.labelled_issue();
+            service.done().await;
+            assert_eq!(service.only_pull().head, "agent/1-the-last-word-is-not-counted");
+            for (branch, before) in near.into_iter().zip(theirs) {
+                assert_eq!(service.github.branch(REPO, branch).unwrap(), Some(before));
+            }
         })
         .await;
 }

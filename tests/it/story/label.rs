@@ -4,8 +4,9 @@ use crate::model_server::Reply;
 use crate::service::{MONA, REPO, Service, bug_fix, finish, usual};
 use serde_json::json;
 
+/// W28: the keyword stands on a line of its own in the body.
 #[tokio::test]
-async fn a_label_becomes_a_draft_pull_request() {
+async fn w28_a_label_becomes_a_draft_pull_request() {
     usual()
         .tell(async |service: &mut Service| {
             service.model.play(bug_fix());

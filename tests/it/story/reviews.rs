@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::words::{check_harmless, hostile_words};
 use crate::model_server::Reply;
-use crate::service::{REPO, Service, lasting, usual};
+use crate::service::{REPO, Service, lasting, until, usual};
 
 const ADA: &str = "ada";
 
@@ -93,7 +93,7 @@ fn seen(service: &Service, review: &Review) -> String {
 }
 
 #[tokio::test]
-async fn a_review_stands_on_changed_lines_and_is_not_repeated() {
+async fn w20_a_review_stands_on_changed_lines_and_is_not_repeated() {
     usual()
         .repository(with_old_file)
         .tell(async |service: &mut Service| {
@@ -266,6 +266,33 @@ async fn o02_o03_o05_words_of_a_review_are_harmless() {
                 assert!(!comment.body.contains("suggestion"), "{}", comment.body);
             }
             assert_eq!(service.works().await.len(), 1);
+        })
+        .await;
+}
+
+/// What cannot be listed is not known to be missing: the answer to the review is lost, and the lists
+/// in which it would be found break.
+#[tokio::test]
+async fn w20_a_review_whose_traces_cannot_be_listed_is_not_posted_twice() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let reviews = format!("/repos/octo/words/pulls/{pull}/reviews");
+            service
+                .github
+                .fault(&format!("POST {reviews}"), Fault::ApplyThenReset, 1);
+            service.model.play([finish_review("Wrong.", &findings())]);
+            service.comment(pull, "/agent review");
+            until("the review is posted", async || !our_reviews(service, pull).is_empty()).await;
+            service
+                .github
+                .fault(&format!("GET {reviews}"), Fault::status(502, "away"), 4);
+            service.done().await;
+            assert_eq!(our_reviews(service, pull).len(), 1);
+            let comments = service.github.review_comments(REPO, pull).unwrap();
+            assert_eq!(comments.len(), 2, "{comments:#?}");
+            assert!(service.our_only_words(pull).starts_with("### 🔍"));
         })
         .await;
 }

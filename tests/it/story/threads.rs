@@ -533,3 +533,25 @@ async fn w19_what_was_carried_over_a_push_is_fixed_in_the_commit_that_landed() {
         })
         .await;
 }
+
+/// GitHub gives such a comment no line any more.
+#[tokio::test]
+async fn w13_a_request_on_an_outdated_line_names_the_line_that_it_was_on() {
+    usual()
+        .repository(with_old_file)
+        .tell(async |service: &mut Service| {
+            let pull = adas_pull(service).await;
+            let verdict = json!([{"id": "t1", "verdict": "fixed", "reply": "Done."}]);
+            service.model.play([note("a.txt"), finish_with(verdict)]);
+            let old = PartOfReview::Outdated(on("lines.sh", 3, "/agent fix Is this portable?"));
+            review(service, pull, "", &[old]);
+            service.done().await;
+            let prompt = asked_after(service, 0);
+            assert!(prompt.contains("=== t1: lines.sh:3 (outdated"), "{prompt}");
+            for word in ["null", "None"] {
+                assert!(!prompt.contains(word), "{prompt}");
+            }
+            assert_eq!(only_answers(service, pull).len(), 1);
+        })
+        .await;
+}

