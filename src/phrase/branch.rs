@@ -157,7 +157,7 @@ pub fn fork_deleted(language: Language) -> String {
     language
         .pick(
             "The fork that this pull request comes from was deleted, so there is no branch to push to. The change is below as a patch.",
-            "此 pull request 所来自的 fork 已被删除，没有可推送的分支。改动以补丁形式附在下方。",
+            "此拉取请求所来自的 fork 已被删除，没有可推送的分支。改动以补丁形式附在下方。",
         )
         .to_owned()
 }

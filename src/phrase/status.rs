@@ -27,7 +27,7 @@ pub fn answered(language: Language) -> &'static str {
 pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
     let (english, chinese) = match verdict {
         "pass" => ("nothing that has to be mended", "没有必须修改之处"),
-        "rebuild" => ("better begun anew", "建议重新实现"),
+        "rebuild" => ("better to start over", "建议重新实现"),
         _ => ("needs a fix", "需要修改"),
     };
     language.pick(
@@ -195,8 +195,9 @@ pub fn stop(language: Language) -> &'static str {
 
 /// Turns and tokens.
 pub fn tokens(language: Language, turns: u32, input: u64, output: u64) -> String {
+    let word = if turns == 1 { "turn" } else { "turns" };
     language.pick(
-        format!("{turns} turns · {input} tokens in, {output} out"),
+        format!("{turns} {word} · {input} tokens in, {output} out"),
         format!("{turns} 轮 · 输入 {input}、输出 {output} 个 token"),
     )
 }
