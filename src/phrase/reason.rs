@@ -36,7 +36,7 @@ pub fn against_rules(language: Language, broken: &str) -> String {
 /// Nothing differs although the agent says it is done.
 pub fn no_difference(language: Language, summary: &str) -> String {
     language.pick(
-        format!("no file differs from the base. The agent's summary: {summary}"),
+        format!("No file differs from the base. The agent's summary: {summary}"),
         format!("没有文件与基准不同。代理的总结：{summary}"),
     )
 }

@@ -183,6 +183,11 @@ pub fn failed(language: Language) -> &'static str {
     language.pick("### ❌ It did not work out", "### ❌ 未能完成")
 }
 
+/// Before the reason why work ended early.
+pub fn because(language: Language) -> &'static str {
+    language.pick("Reason: ", "原因：")
+}
+
 /// The headline of work that somebody stopped.
 pub fn stopped(language: Language) -> &'static str {
     language.pick("### ⏹️ Stopped", "### ⏹️ 已停止")

@@ -205,6 +205,7 @@ fn status() -> Vec<Said> {
         not_done();
         not_worked_on();
         failed();
+        because();
         stopped();
         stop();
         tokens(1, 200, 40);
