@@ -148,7 +148,7 @@ pub fn merged(language: Language, base: &str, branch: &str, commits: usize, file
     };
     language.pick(
         format!("Merged {commits} of {base} into {branch} with a merge commit; no commit was rewritten. {how}"),
-        format!("已用合并提交将 {base} 的 {commits} 合并到 {branch}；没有改写任何提交。{how}"),
+        format!("已用合并提交将 {base} 的 {commits}合并到 {branch}；没有改写任何提交。{how}"),
     )
 }
 

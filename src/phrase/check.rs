@@ -112,7 +112,7 @@ pub fn enough(language: Language, names: &str, rounds: usize) -> String {
 /// Some checks did not come to their end in time.
 pub fn went_on(language: Language, names: &str) -> String {
     language.pick(
-        format!("Not waited for any longer: {names}. This goes by the checks that are over."),
+        format!("No longer waited for: {names}. What follows goes by the checks that are over."),
         format!("不再等待：{names}。以下依据已完成的检查进行。"),
     )
 }
@@ -128,7 +128,8 @@ pub fn unread(language: Language, parts: &str) -> String {
 /// Names as a list, each code already, at most ten.
 pub fn list(language: Language, names: &[String]) -> String {
     const SHOWN: usize = 10;
-    let mut out = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let shown: Vec<String> = names.iter().take(SHOWN).cloned().collect();
+    let mut out = shown.join(language.pick(", ", "、"));
     if let Some(more) = names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = match language {
             Language::English => write!(out, " and {more} more"),

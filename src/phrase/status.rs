@@ -26,7 +26,7 @@ pub fn answered(language: Language) -> &'static str {
 /// The headline of a review.
 pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
     let (english, chinese) = match verdict {
-        "pass" => ("nothing that has to be mended", "没有必须修改之处"),
+        "pass" => ("nothing has to change", "没有必须修改之处"),
         "rebuild" => ("better to start over", "建议重新实现"),
         _ => ("needs a fix", "需要修改"),
     };
@@ -39,7 +39,13 @@ pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
                 many => format!("{many} comments on lines."),
             }
         ),
-        format!("### 🔍 已审查：{chinese}\n\n{comments} 条行评论。"),
+        format!(
+            "### 🔍 已审查：{chinese}\n\n{}",
+            match comments {
+                0 => "没有行评论。".to_owned(),
+                some => format!("{some} 条行评论。"),
+            }
+        ),
     )
 }
 
@@ -77,7 +83,7 @@ pub fn may_i_run(language: Language, key: &str) -> String {
 /// How to say yes or no.
 pub fn yes_or_no(language: Language, command: &str) -> String {
     language.pick(
-        format!("Say yes with `{command} approve`, or `{command} answer` and no, or what to do instead."),
+        format!("Say yes with `{command} approve`. To say no, or what to do in its place, write `{command} answer` and your words."),
         format!("同意请用 `{command} approve`；否则用 `{command} answer` 说明不同意或应如何处理。"),
     )
 }
@@ -86,7 +92,7 @@ pub fn yes_or_no(language: Language, command: &str) -> String {
 pub fn until_then(language: Language, command: &str, by: &str) -> String {
     language.pick(
         format!(
-            "`{command} stop` ends the work instead. Only words of people who may write to this repository count.\n\n\
+            "`{command} stop` ends the work instead. Only what people with write access say counts.\n\n\
              Nothing runs until then. Without an answer by {by}, the work ends and what there is of it is kept on a branch."
         ),
         format!(
@@ -205,6 +211,16 @@ pub fn tokens(language: Language, turns: u32, input: u64, output: u64) -> String
         format!("{turns} {word} · {input} tokens in, {output} out"),
         format!("{turns} 轮 · 输入 {input}、输出 {output} 个 token"),
     )
+}
+
+/// A stage that is over, with the time that it took.
+pub fn stage_done(language: Language, stage: &str, took: &str) -> String {
+    language.pick(format!("{stage} ({took})"), format!("{stage}（{took}）"))
+}
+
+/// Two sentences.
+pub fn two(language: Language, first: &str, second: &str) -> String {
+    language.pick(format!("{first} {second}"), format!("{first}{second}"))
 }
 
 /// Which attempt it is.

@@ -377,7 +377,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
 fn sentence(language: Language, before: &str, reason: &str) -> String {
     let reason = reason.trim();
     if reason.contains('\n') {
-        format!("{before}\n\n{reason}\n\n").trim_start().to_owned()
+        format!("{}\n\n{reason}\n\n", before.trim_end())
     } else {
         format!(
             "{before}{}{}",
@@ -390,7 +390,7 @@ fn sentence(language: Language, before: &str, reason: &str) -> String {
 fn steps(view: &StatusView<'_>) -> String {
     let events = view.events;
     let mut text = String::new();
-    for (stage, words) in STAGES.into_iter().zip(words::stages(view.language)) {
+    for (stage, name) in STAGES.into_iter().zip(words::stages(view.language)) {
         let started = events
             .iter()
             .any(|event| matches!(&event.body, RunEvent::StageStarted { stage: other } if *other == stage));
@@ -399,14 +399,12 @@ fn steps(view: &StatusView<'_>) -> String {
             _ => None,
         });
         let _ = match (started, took) {
-            (_, Some(took_ms)) => writeln!(
-                text,
-                "- [x] {} ({})",
-                words,
-                text::duration_in_words(Duration::from_millis(took_ms))
-            ),
-            (true, None) => writeln!(text, "- [ ] **{words}** …"),
-            (false, None) => writeln!(text, "- [ ] {words}"),
+            (_, Some(took_ms)) => {
+                let took = text::duration_in_words(Duration::from_millis(took_ms));
+                writeln!(text, "- [x] {}", words::stage_done(view.language, name, &took))
+            }
+            (true, None) => writeln!(text, "- [ ] **{name}** …"),
+            (false, None) => writeln!(text, "- [ ] {name}"),
         };
     }
     text

@@ -6,8 +6,7 @@ use crate::phrase::thread::Tally;
 pub(super) fn all() -> Vec<(&'static str, Vec<Said>)> {
     vec![
         ("command", command()),
-        ("draft", draft()),
-        ("draft_answers", draft_answers()),
+        ("draft", draft().into_iter().chain(answers_to_create()).collect()),
         ("plan", plan()),
         ("review", review()),
         ("steer", steer()),
@@ -101,7 +100,7 @@ fn draft() -> Vec<Said> {
     }
 }
 
-fn draft_answers() -> Vec<Said> {
+fn answers_to_create() -> Vec<Said> {
     use crate::phrase::draft::{Answer, answer};
     let id = || "ID".to_owned();
     phrases! {

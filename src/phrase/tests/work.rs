@@ -210,6 +210,8 @@ fn status() -> Vec<Said> {
         stop();
         tokens(1, 200, 40);
         tokens(2, 200, 40);
+        stage_done("S", "3 s");
+        two("One.", "Two.");
         attempt(2);
         job("ID");
         the_model();

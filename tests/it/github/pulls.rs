@@ -2,7 +2,6 @@
 
 use forgehand::demo::double::Fault;
 use forgehand::github::{Access, ChangeKind, GitHubError};
-use forgehand::ids::IssueNumber;
 
 use super::{REPO, Stage, count};
 

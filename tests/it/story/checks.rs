@@ -252,7 +252,7 @@ async fn j8_a_check_that_never_ends_is_not_waited_for_for_ever() {
             service.done().await;
             let words = service.our_only_words(pull);
             assert!(
-                words.starts_with("### ✅") && words.contains("Not waited for any longer"),
+                words.starts_with("### ✅") && words.contains("No longer waited for: "),
                 "{words}"
             );
         })
