@@ -83,7 +83,7 @@ pub fn may_i_run(language: Language, key: &str) -> String {
 /// How to say yes or no.
 pub fn yes_or_no(language: Language, command: &str) -> String {
     language.pick(
-        format!("Say yes with `{command} approve`. To say no, or what to do in its place, write `{command} answer` and your words."),
+        format!("Say yes with `{command} approve`. To say no, or what to do instead, write `{command} answer` and your words."),
         format!("同意请用 `{command} approve`；否则用 `{command} answer` 说明不同意或应如何处理。"),
     )
 }
@@ -92,11 +92,11 @@ pub fn yes_or_no(language: Language, command: &str) -> String {
 pub fn until_then(language: Language, command: &str, by: &str) -> String {
     language.pick(
         format!(
-            "`{command} stop` ends the work instead. Only what people with write access say counts.\n\n\
+            "`{command} stop` ends the work. Only what people with write access say counts.\n\n\
              Nothing runs until then. Without an answer by {by}, the work ends and what there is of it is kept on a branch."
         ),
         format!(
-            "用 `{command} stop` 结束工作。只有对此仓库有写权限的人的回复有效。\n\n\
+            "用 `{command} stop` 可结束工作。只有对此仓库有写权限的人的回复有效。\n\n\
              在此之前不会运行任何内容。若到 {by} 仍无回复，工作将结束，已有成果会保留在分支上。"
         ),
     )
