@@ -93,7 +93,7 @@ pub fn unpriced(language: Language, model: &str) -> String {
             "The price of {model} is unknown, so its money is not counted and no cap of money can stop it. Tokens, \
              replies and time are limited. The operator sets `model.prices`."
         ),
-        format!("{model} 的价格未知，因此费用没有计入，费用上限也无法让它停止;token 数、回复数和时间仍受限制。请运营者设置 `model.prices`。"),
+        format!("{model} 的价格未知，因此费用没有计入，费用上限也无法让它停止；token 数、回复数和时间仍受限制。请运营者设置 `model.prices`。"),
     )
 }
 

@@ -3,7 +3,7 @@
 use forgehand::job::Outcome;
 use tokio_util::sync::CancellationToken;
 
-use crate::service::{MONA, REPO, Service, bug_fix, finish, mend, note, until, usual};
+use crate::service::{MONA, REPO, Service, bug_fix, finish, note, until, usual};
 
 /// The GUID of the delivery that started the first job.
 fn guid_of(service: &Service, action: &str) -> String {
@@ -118,6 +118,11 @@ async fn a_label_on_a_closed_issue_starts_nothing() {
 #[tokio::test]
 async fn j1_two_issues_are_worked_on_at_the_same_time_and_each_gets_its_own() {
     usual()
+        .repository(|seed| {
+            seed.file("count.sh", "wc -w\n")
+                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+                .commit("Count words")
+        })
         .tell(async |service: &mut Service| {
             let (first, second) = (CancellationToken::new(), CancellationToken::new());
             let script = [

@@ -10,7 +10,6 @@ use crate::service::{Service, lasting, usual};
 #[tokio::test]
 async fn j13_a_job_that_loses_its_worker_three_times_says_so() {
     usual()
-        .configuration(|config| config.queue.max_attempts = 5)
         .tell_before_start(async |service: &mut Service| {
             service
                 .model
@@ -25,7 +24,7 @@ async fn j13_a_job_that_loses_its_worker_three_times_says_so() {
             }
             service.done().await;
             let job = service.fix().await;
-            assert_eq!((job.state, job.lost_leases), (JobState::Dead, 3));
+            assert_eq!((job.state, job.attempt), (JobState::Dead, 3));
             let words = service.our_only_words(issue);
             insta::assert_snapshot!("lost_workers", lasting(&words));
             assert_eq!(service.labels(issue), Vec::<String>::new());

@@ -4,7 +4,17 @@
 use forgehand::demo::double::NewPullByPerson;
 use forgehand::job::Outcome;
 
-use crate::service::{MONA, REPO, Service, bug_fix, finish, note, usual};
+use crate::service::{MONA, REPO, Service, Setup, bug_fix, finish, note, usual};
+
+/// A repository whose checks pass, with a folder.
+fn sound() -> Setup {
+    usual().repository(|seed| {
+        seed.file("count.sh", "wc -w\n")
+            .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+            .file("docs/a.md", "a\n")
+            .commit("Count words")
+    })
+}
 
 /// Mona's pull request from a branch of a repository.
 async fn pull_from(service: &Service, head_repo: &str, head: &str) -> u64 {
@@ -47,7 +57,7 @@ async fn check(service: &Service, pull: u64, head_repo: &str, head: &str) {
 
 #[tokio::test]
 async fn g8_g16_every_name_that_git_allows_is_pushed_to() {
-    usual()
+    sound()
         .tell(async |service: &mut Service| {
             for head in [
                 "fix/#12-x",
@@ -68,13 +78,7 @@ async fn g8_g16_every_name_that_git_allows_is_pushed_to() {
 /// The tree has a folder `docs` and a file `count.sh`.
 #[tokio::test]
 async fn g5_a_branch_may_be_called_like_a_folder_or_a_file() {
-    usual()
-        .repository(|seed| {
-            seed.file("count.sh", "wc -w\n")
-                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
-                .file("docs/a.md", "a\n")
-                .commit("Count words")
-        })
+    sound()
         .tell(async |service: &mut Service| {
             for head in ["docs", "count.sh"] {
                 let pull = pull_from(service, REPO, head).await;
@@ -87,12 +91,7 @@ async fn g5_a_branch_may_be_called_like_a_folder_or_a_file() {
 #[tokio::test]
 async fn g5_the_main_branch_of_a_fork_is_not_taken_for_ours() {
     const FORK: &str = "mona/words";
-    usual()
-        .repository(|seed| {
-            seed.file("count.sh", "wc -w\n")
-                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
-                .commit("Count words")
-        })
+    sound()
         .tell(async |service: &mut Service| {
             service.github.fork(REPO, FORK).await.unwrap();
             service.github.grant(FORK, MONA, "admin").unwrap();
