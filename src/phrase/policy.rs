@@ -55,8 +55,8 @@ pub fn rule(language: Language, rule: &Rule) -> String {
     let pick = |english: &str, chinese: &str| language.pick(english, chinese).to_owned();
     match rule {
         Rule::ForPeople => pick(
-            "a person has to make this change: it decides what runs with the repository's rights",
-            "须由人来修改：它决定以仓库权限运行的内容",
+            "a person has to make this change, because it decides what runs with the repository's rights",
+            "须由人来修改，因为它决定以仓库权限运行的内容",
         ),
         Rule::Fetches => pick(
             "this file makes git fetch from elsewhere; a person has to change it",

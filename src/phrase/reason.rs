@@ -24,11 +24,11 @@ pub fn last_words(language: Language, why: &str, words: &str) -> String {
 pub fn against_rules(language: Language, broken: &str) -> String {
     language.pick(
         format!(
-            "the change breaks rules that only a person may break: {broken}. Nothing of it was kept. Make the change to these \
+            "the change breaks rules that only a person may break ({broken}). Nothing of it was kept. Make the change to these \
              files yourself, or ask again for the rest without them"
         ),
         format!(
-            "改动违反了只有人才能违反的规则：{broken}。没有保留任何内容。请自行修改这些文件，或另行要求处理其余部分"
+            "改动违反了只有人才能违反的规则（{broken}）。没有保留任何内容。请自行修改这些文件，或另行要求处理其余部分"
         ),
     )
 }
