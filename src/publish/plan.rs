@@ -269,7 +269,7 @@ fn without_change(language: Language, result: &Result<'_>) -> Outcome {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
         Stop::Finished(Finish::NothingToDo { reason, .. }) => Outcome::NothingToDo { reason: reason.clone() },
         _ if !result.violations.is_empty() => {
-            let reason = reason::against_rules(language, &policy::list(language, &result.violations));
+            let reason = reason::against_rules(language, &policy::list(language, result.violations));
             Outcome::GaveUp { reason, branch: None }
         }
         // They are handled before, on whatever they are about.

@@ -186,135 +186,106 @@ fn shown(language: Language, log: Vec<RunEvent>, outcome: Option<&Outcome>, deta
 
 /// Every state, with its name.
 fn states(language: Language) -> Vec<(&'static str, String)> {
-    let open = |log| shown(language, log, None, "");
-    let with = |more: Vec<RunEvent>| at_work().into_iter().chain(more).collect::<Vec<_>>();
-    let ended = |outcome: Outcome, details: &str| shown(language, at_work(), Some(&outcome), details);
-    let (branch, sha) = (
-        "agent/1-words".parse::<BranchName>().unwrap(),
-        "1a2b3c4d5e".repeat(4).parse::<CommitSha>().unwrap(),
-    );
-    let reviewed = |verdict: &str, comments| Outcome::Reviewed {
-        verdict: verdict.to_owned(),
-        comments,
-    };
-    let words = |text: &str| text.to_owned();
+    let logs = working().into_iter().chain(asking());
+    let open = logs.map(|(name, log)| (name, shown(language, log, None, "")));
+    let ended = ended().into_iter();
+    let ended = ended.map(|(name, outcome, details)| (name, shown(language, at_work(), Some(&outcome), details)));
+    open.chain(ended).collect()
+}
+
+fn at_work_and(more: Vec<RunEvent>) -> Vec<RunEvent> {
+    at_work().into_iter().chain(more).collect()
+}
+
+/// Logs of work that goes on.
+fn working() -> Vec<(&'static str, Vec<RunEvent>)> {
     let failed = RunEvent::AttemptFailed {
-        reason: words("GitHub is not reachable"),
+        reason: "GitHub is not reachable".to_owned(),
         retry_at: DateTime::UNIX_EPOCH,
     };
     let again = RunEvent::Claimed {
-        worker: words("w"),
+        worker: "w".to_owned(),
         attempt: 2,
     };
-    let two = Question::Ask {
-        questions: vec![words("Do tabs count?"), words("Shall README.md say so?")],
+    let twice = vec![noted("The checks failed."), noted("The checks failed.")];
+    vec![
+        ("starting", Vec::new()),
+        ("working", at_work()),
+        ("working, second attempt", at_work_and(vec![failed, again])),
+        ("working, with the same note twice", at_work_and(twice)),
+        ("working, price unknown", at_work_and(vec![reply(None)])),
+    ]
+}
+
+/// Logs of work that waits, and of work that waited.
+fn asking() -> Vec<(&'static str, Vec<RunEvent>)> {
+    let ask = |questions: &[&str]| {
+        asked(Question::Ask {
+            questions: questions.iter().map(|words| (*words).to_owned()).collect(),
+        })
     };
     let confirm = Question::Confirm {
-        action: words("Delete the old script."),
-        consequence: words("Who calls it gets an error."),
+        action: "Delete the old script.".to_owned(),
+        consequence: "Who calls it gets an error.".to_owned(),
     };
     let permit = Question::Permit {
-        key: words("run_command:curl"),
-        call: words("curl https://example.com"),
+        key: "run_command:curl".to_owned(),
+        call: "curl https://example.com".to_owned(),
     };
+    let answered = RunEvent::Answered { by: "mona".to_owned() };
+    let two = ["Do tabs count?", "Shall README.md say so?"];
     vec![
-        ("starting", open(Vec::new())),
-        ("working", open(at_work())),
-        ("working, second attempt", open(with(vec![failed, again]))),
-        (
-            "working, with the same note twice",
-            open(with(vec![noted("The checks failed."), noted("The checks failed.")])),
-        ),
-        ("working, price unknown", open(with(vec![reply(None)]))),
-        (
-            "asks one thing",
-            open(with(vec![asked(Question::Ask {
-                questions: vec![words("Do tabs count?")],
-            })])),
-        ),
-        ("asks two things", open(with(vec![asked(two)]))),
-        ("asks for a yes", open(with(vec![asked(confirm)]))),
-        ("asks for a permission", open(with(vec![asked(permit)]))),
-        (
-            "answered, goes on",
-            open(with(vec![
-                asked(Question::Ask {
-                    questions: vec![words("?")],
-                }),
-                RunEvent::Answered { by: words("mona") },
-            ])),
-        ),
-        (
-            "opened",
-            ended(
-                Outcome::Opened {
-                    pull: IssueNumber(2),
-                    branch: branch.clone(),
-                    sha: sha.clone(),
-                },
-                "",
-            ),
-        ),
-        (
-            "pushed",
-            ended(
-                Outcome::Pushed {
-                    branch: branch.clone(),
-                    sha,
-                },
-                "**Count tabs, too**\n\n## Summary\n\nTabs count.\n",
-            ),
-        ),
-        ("answered", ended(Outcome::Answered, "`count.sh` counts words.")),
-        ("reviewed", ended(reviewed("pass", 0), "")),
-        (
-            "nothing to do",
-            ended(
-                Outcome::NothingToDo {
-                    reason: words("The count is right."),
-                },
-                "",
-            ),
-        ),
-        (
-            "refused",
-            ended(
-                Outcome::Refused {
-                    reason: words("the repository is archived"),
-                },
-                "",
-            ),
-        ),
-        (
-            "gave up",
-            ended(
-                Outcome::GaveUp {
-                    reason: words("the limit of replies is reached (3 of 3)"),
-                    branch: Some(branch.clone()),
-                },
-                "",
-            ),
-        ),
-        (
-            "gave up with lines",
-            ended(
-                Outcome::GaveUp {
-                    reason: words("the model cannot go on. Its last words: \n\n```text\nno\n```"),
-                    branch: None,
-                },
-                "",
-            ),
-        ),
-        (
-            "stopped",
-            ended(
-                Outcome::Stopped {
-                    reason: words("mona asked to stop"),
-                    branch: Some(branch),
-                },
-                "",
-            ),
-        ),
+        ("asks one thing", at_work_and(vec![ask(&two[..1])])),
+        ("asks two things", at_work_and(vec![ask(&two)])),
+        ("asks for a yes", at_work_and(vec![asked(confirm)])),
+        ("asks for a permission", at_work_and(vec![asked(permit)])),
+        ("answered, goes on", at_work_and(vec![ask(&two), answered])),
+    ]
+}
+
+/// Ends, each with what follows its headline.
+fn ended() -> Vec<(&'static str, Outcome, &'static str)> {
+    let branch = || "agent/1-words".parse::<BranchName>().unwrap();
+    let sha = || "1a2b3c4d5e".repeat(4).parse::<CommitSha>().unwrap();
+    let gave_up = |reason: &str, branch| Outcome::GaveUp {
+        reason: reason.to_owned(),
+        branch,
+    };
+    let opened = Outcome::Opened {
+        pull: IssueNumber(2),
+        branch: branch(),
+        sha: sha(),
+    };
+    let pushed = Outcome::Pushed {
+        branch: branch(),
+        sha: sha(),
+    };
+    let reviewed = Outcome::Reviewed {
+        verdict: "pass".to_owned(),
+        comments: 0,
+    };
+    let nothing = Outcome::NothingToDo {
+        reason: "The count is right.".to_owned(),
+    };
+    let refused = Outcome::Refused {
+        reason: "the repository is archived".to_owned(),
+    };
+    let stopped = Outcome::Stopped {
+        reason: "mona asked to stop".to_owned(),
+        branch: Some(branch()),
+    };
+    let limit = gave_up("the limit of replies is reached (3 of 3)", Some(branch()));
+    let lines = gave_up("the model cannot go on. Its last words: \n\n```text\nno\n```", None);
+    vec![
+        ("opened", opened, ""),
+        ("pushed", pushed, "**Count tabs, too**\n\n## Summary\n\nTabs count.\n"),
+        ("answered", Outcome::Answered, "`count.sh` counts words."),
+        ("reviewed", reviewed, ""),
+        ("nothing to do", nothing, ""),
+        ("refused", refused, ""),
+        ("gave up", limit, ""),
+        ("gave up with lines", lines, ""),
+        ("stopped", stopped, ""),
     ]
 }
 
