@@ -36,7 +36,7 @@ use client::{Api, Call, Need, WriteTurns};
 
 pub use advisories::{Advisory, Severity};
 pub use check_writes::{Annotation, AnnotationLevel, CheckReport, Conclusion, NewCheckRun, Progress};
-pub use checks::{Annotated, CheckOutput, CheckRun, CheckSuite, CombinedStatus, CommitStatus, SuiteRef};
+pub use checks::{Annotated, CheckOutput, CheckRun, CombinedStatus, CommitStatus};
 pub(crate) use client::http_client;
 pub use deliveries::LoggedDelivery;
 pub use error::GitHubError;
@@ -46,7 +46,6 @@ pub use payload::{
     Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, NewPull, NodeId, Permission,
     Pull, PullEnd, PullRepo, Repository, ReviewComment,
 };
-pub use pulls::{Openness, PullChange};
 pub use reviews::{NewReview, NewReviewComment, Review, Side};
 pub use rollup::{Check, CheckSource, CheckState, Rollup, Verdict};
 pub use search::FoundIssue;

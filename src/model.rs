@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ModelConfig, ModelProvider};
 use crate::event::Usage;
 use crate::ids::RepoName;
+use crate::phrase::model::ModelNote;
 use crate::secret::Redactor;
 
 mod address;
@@ -218,7 +219,7 @@ pub struct ChatReply {
     /// Which model replied; with a fallback, not always the same.
     pub model: String,
     /// What people should know of how the reply came about.
-    pub notes: Vec<String>,
+    pub notes: Vec<ModelNote>,
     /// What was said.
     pub content: String,
     /// What was thought.

@@ -10,16 +10,19 @@ pub mod check;
 pub mod command;
 pub mod draft;
 pub mod limit;
+pub mod model;
 pub mod money;
 pub mod plan;
 pub mod policy;
 pub mod pull;
 pub mod reason;
+pub mod repository;
 pub mod review;
 pub mod risk;
 pub mod run;
 pub mod status;
 pub mod steer;
+pub mod stuck;
 pub mod thread;
 
 /// The language of what the program writes on GitHub. Models write in whatever language they are
@@ -43,3 +46,6 @@ impl Language {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

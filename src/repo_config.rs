@@ -4,11 +4,19 @@
 
 use serde::Deserialize;
 
+use crate::phrase::repository::Problem;
+use crate::phrase::{Language, repository};
+
 /// Where the file stands in a repository.
 pub const REPO_CONFIG_PATH: &str = ".github/forgehand.toml";
 
 /// Largest file that is read, in bytes.
 pub const MAX_REPO_CONFIG_BYTES: u64 = 64 * 1024;
+
+/// Most bytes of a label's name, most commands of a list, and most bytes of one.
+const MAX_LABEL_BYTES: usize = 200;
+const MAX_COMMANDS: usize = 20;
+const MAX_COMMAND_BYTES: usize = 4_096;
 
 /// The file's content; every key is optional.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -67,6 +75,17 @@ pub struct PullRules {
 /// Changed lines and files that a person still reviews in one go.
 const REVIEWED_IN_ONE_GO: (u64, u64) = (1_000, 50);
 
+/// Why the file is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoConfigProblem(Problem);
+
+impl RepoConfigProblem {
+    /// One sentence without its stop, with the file, and the line or key.
+    pub fn in_words(&self, language: Language) -> String {
+        repository::problem(language, REPO_CONFIG_PATH, &self.0)
+    }
+}
+
 impl RepoConfig {
     /// How a pull request is opened: to the default branch or not, with a template or without.
     pub fn pull_rules(&self, closes: bool, template: Option<String>) -> PullRules {
@@ -94,25 +113,22 @@ impl RepoConfig {
     /// Reads the file's text.
     ///
     /// # Errors
-    /// One sentence for people with line and key; nothing of a broken file is used.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong, with line or key; nothing of a broken file is used.
+    pub fn parse(text: &str) -> Result<Self, RepoConfigProblem> {
         let config: Self = toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error
                 .span()
                 .map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            format!(
-                "`{REPO_CONFIG_PATH}` line {line}: {}",
-                error.message().replace('\n', " ")
-            )
+            let said = error.message().replace('\n', " ");
+            RepoConfigProblem(Problem::Syntax { line, said })
         })?;
         if config.max_cost_usd.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
-            return Err(format!(
-                "`{REPO_CONFIG_PATH}`: max_cost_usd is a sum of money, 0 or more"
-            ));
+            return Err(RepoConfigProblem(Problem::NotMoney));
         }
-        let is_label = |label: &String| !label.trim().is_empty() && label.len() <= 200 && !label.contains('\0');
+        let is_label =
+            |label: &String| !label.trim().is_empty() && label.len() <= MAX_LABEL_BYTES && !label.contains('\0');
         if !config.label.iter().all(is_label) {
-            return Err(format!("`{REPO_CONFIG_PATH}`: label is a name of at most 200 bytes"));
+            return Err(RepoConfigProblem(Problem::NotALabel { most: MAX_LABEL_BYTES }));
         }
         for (key, commands) in [
             ("setup", config.setup.as_deref()),
@@ -120,14 +136,15 @@ impl RepoConfig {
             ("format", Some(&config.format[..])),
         ] {
             let commands = commands.unwrap_or_default();
-            if commands.len() > 20
-                || commands
-                    .iter()
-                    .any(|command| command.trim().is_empty() || command.len() > 4096 || command.contains('\0'))
-            {
-                return Err(format!(
-                    "`{REPO_CONFIG_PATH}`: {key} is a list of at most 20 commands, none of them empty or over 4,096 bytes"
-                ));
+            let is_command = |command: &String| {
+                !command.trim().is_empty() && command.len() <= MAX_COMMAND_BYTES && !command.contains('\0')
+            };
+            if commands.len() > MAX_COMMANDS || !commands.iter().all(is_command) {
+                return Err(RepoConfigProblem(Problem::NotCommands {
+                    key,
+                    most: MAX_COMMANDS,
+                    most_bytes: MAX_COMMAND_BYTES,
+                }));
             }
         }
         Ok(config)
@@ -155,12 +172,21 @@ mod tests {
 
     #[test]
     fn a_broken_file_is_reported_with_line_and_key() {
-        let problem = RepoConfig::parse("base = \"main\"\nnetwork = \"full\"").unwrap_err();
+        let said = |text: &str, language| RepoConfig::parse(text).unwrap_err().in_words(language);
+        let unknown = "base = \"main\"\nnetwork = \"full\"";
+        let problem = said(unknown, Language::English);
         assert!(problem.contains("line 2") && problem.contains("network"), "{problem}");
-        assert!(
-            RepoConfig::parse("max_cost_usd = -1")
-                .unwrap_err()
-                .contains("max_cost_usd")
-        );
+        assert!(said(unknown, Language::Chinese).starts_with("`.github/forgehand.toml` 第 2 行："));
+        for (text, key) in [
+            ("max_cost_usd = -1", "max_cost_usd"),
+            ("label = \" \"", "label"),
+            ("test = [\"\"]", "test"),
+        ] {
+            let problem = said(text, Language::English);
+            assert!(
+                problem.starts_with(&format!("`.github/forgehand.toml`: {key} is a ")),
+                "{problem}"
+            );
+        }
     }
 }

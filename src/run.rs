@@ -20,7 +20,7 @@ use crate::job::JobError;
 use crate::memory::Memory;
 use crate::model::{Live, Model};
 use crate::permission::Policy;
-use crate::phrase::{Language, run as words};
+use crate::phrase::{Language, policy, run as words};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
 use crate::retrieval::code_search::{CodeSearch, Indexes};
@@ -389,7 +389,7 @@ impl Desk<'_> {
             shown = tree;
             let text = match violations.as_slice() {
                 [] => words::checks_failed(self.ports.language).to_owned(),
-                broken => words::breaks_rules(self.ports.language, &broken.join("; ")),
+                broken => words::breaks_rules(self.ports.language, &policy::list(self.ports.language, broken)),
             };
             self.recorder.record(RunEvent::Noted { text }).await?;
             resume = Some(match solution.conversation.has_begun() {

@@ -297,9 +297,8 @@ impl Worker {
                 self.queue.snooze(lease, until, &reason).await
             }
             Err(_) if drain.is_cancelled() => {
-                self.queue
-                    .snooze(lease, self.ports.clock.now(), "the service was stopped")
-                    .await
+                let why = reason::service_stopped(self.ports.language);
+                self.queue.snooze(lease, self.ports.clock.now(), why).await
             }
             Err(JobError::NoRight(why)) => self.withdraw(in_hand, &why).await,
             Err(JobError::HeadMoved(why)) => self.queue.reopen(lease, &why).await,
@@ -367,7 +366,7 @@ impl Worker {
     /// The person lost the right: nothing more is written, the job is cancelled.
     async fn withdraw(&self, in_hand: &InHand<'_>, why: &str) -> Result<(), StoreError> {
         tracing::warn!(why, "permission was lost; nothing is published");
-        let reason = format!("permission: {why}");
+        let reason = reason::permission(self.ports.language, why);
         self.queue.withdraw(&in_hand.leased.lease, &reason).await
     }
 

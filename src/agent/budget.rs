@@ -269,7 +269,7 @@ mod tests {
         check(
             BUDGET,
             &[reply(1, Some(0.5)), reply(1, Some(0.5))],
-            &["100 % of the money are used ($1.00 of $1.00)"],
+            &["100 % of the money is used ($1.00 of $1.00)"],
             Some("the limit of money is reached ($1.00 of $1.00)"),
         );
         check(

@@ -12,6 +12,7 @@ use crate::agent::SolveError;
 use crate::conversation::{Entry, Summariser};
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, ModelError, Purpose, Role};
+use crate::phrase::model;
 use crate::text;
 
 /// Share of the room at which a conversation is made shorter before the model is asked.
@@ -185,10 +186,8 @@ impl Progress<'_> {
         match failed.error {
             ModelError::Cancelled => Ok(None),
             error => {
-                let text = format!(
-                    "The model gave no summary of the conversation's oldest part ({}); a list of its calls takes its place",
-                    text::cap_chars(&error.to_string(), 300)
-                );
+                let why = text::cap_chars(&error.to_string(), 300);
+                let text = model::no_summary(self.task.setting.language, &why);
                 self.task.recorder.record(RunEvent::Noted { text }).await?;
                 Ok(None)
             }

@@ -13,6 +13,7 @@ use super::watch::{Next, Repeat, Watch};
 use crate::agent::Task;
 use crate::event::PlanStep;
 use crate::model::{Message, Role, ToolCall};
+use crate::phrase::stuck::Stuck;
 use crate::sandbox::{Exec, Sandbox, SnapshotRequest};
 use crate::text;
 use crate::tool::{Finish, Verdict};
@@ -132,8 +133,8 @@ impl<'a> Discipline<'a> {
         self.watch.see_turn(right_calls)
     }
 
-    /// Sees a reply without a call. Words: the run should end.
-    pub(super) fn see_silence(&mut self) -> Option<String> {
+    /// Sees a reply without a call. Why the run should end, if it should.
+    pub(super) fn see_silence(&mut self) -> Option<Stuck> {
         self.watch.see_silence()
     }
 

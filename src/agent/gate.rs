@@ -7,6 +7,7 @@ use crate::agent::{Answer, Question, Stop, Task};
 use crate::event::RunEvent;
 use crate::model::ToolCall;
 use crate::permission::{Decision, Scope};
+use crate::phrase::run;
 use crate::store::StoreError;
 use crate::text;
 
@@ -84,7 +85,7 @@ fn shown(task: &Task<'_>, call: &ToolCall) -> String {
 /// Keeps an approval that reaches further than this call.
 async fn grant(task: &Task<'_>, key: &str, scope: Scope) -> Result<Option<Gated>, StoreError> {
     if let Err(why) = task.permission.grant(key, scope) {
-        let text = format!("The approval counts for this run only: {why}.");
+        let text = run::this_run_only(task.setting.language, &why);
         task.recorder.record(RunEvent::Noted { text }).await?;
     }
     Ok(None)

@@ -62,7 +62,7 @@ impl Progress<'_> {
                 Ok(None)
             }
             Leave::Refused(why) => {
-                let why = winddown::with_open_steps(why, &self.discipline.plan);
+                let why = winddown::with_open_steps(self.task.setting.language, why, &self.discipline.plan);
                 Ok(Some(Stop::Budget(why)))
             }
         }

@@ -16,6 +16,8 @@ use crate::agent::{Question, SolveError, Stop};
 use crate::conversation::Entry;
 use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Failed, FinishReason, Message, ModelError, Purpose, ToolCall};
+use crate::phrase::stuck::{self, Stuck};
+use crate::phrase::{money, run};
 use crate::sandbox::SandboxError;
 use crate::secret::REDACTED;
 use crate::text;
@@ -60,18 +62,13 @@ impl Progress<'_> {
         let redactor = self.task.recorder.redactor();
         self.say(Message::user(redactor.redact(&prompt.brief)));
         if prompt.had_hidden_text {
-            let text =
-                "The request holds text that a web page does not show. The model sees where it is, marked as such."
-                    .to_owned();
+            let text = run::hidden_text(self.task.setting.language).to_owned();
             self.task.recorder.record(RunEvent::Noted { text }).await?;
         }
         // Where a ledger counts, the status comment says it, and as loudly as it should.
         let counts = self.task.budget.max_cost_usd > 0.0 && !self.task.recorder.has_ledger();
         if counts && !self.task.model.price_known() {
-            let text = format!(
-                "The price of {} is not configured, so money is not counted; tokens, replies and time are limited.",
-                self.task.model.name()
-            );
+            let text = money::not_counted(self.task.setting.language, self.task.model.name());
             self.task.recorder.record(RunEvent::Noted { text }).await?;
         }
         Ok(())
@@ -83,7 +80,12 @@ impl Progress<'_> {
             return Some(Stop::Cancelled);
         }
         let limit = self.meter.exhausted()?;
-        Some(Stop::Budget(winddown::with_open_steps(limit, &self.discipline.plan)))
+        let language = self.task.setting.language;
+        Some(Stop::Budget(winddown::with_open_steps(
+            language,
+            limit,
+            &self.discipline.plan,
+        )))
     }
 
     /// Warns people and the model of limits that are near.
@@ -130,8 +132,7 @@ impl Progress<'_> {
                 }
                 ModelError::ContextOverflow(why) => {
                     if shortened || !self.shorten_after(&why).await? {
-                        let words = format!("the conversation does not fit the model's context window: {why}");
-                        return Ok(Asked::Ended(Stop::Stuck(words)));
+                        return Ok(Asked::Ended(self.stuck(&Stuck::TooLong { said: why })));
                     }
                     shortened = true;
                     if let Some(stop) = self.must_stop() {
@@ -197,8 +198,8 @@ impl Progress<'_> {
 
     /// A reply without a call: the model is asked to make one, but not for ever.
     pub(super) fn answer_silence(&mut self, reply: &ChatReply) -> Option<Stop> {
-        if let Some(words) = self.discipline.see_silence() {
-            return Some(Stop::Stuck(words));
+        if let Some(why) = self.discipline.see_silence() {
+            return Some(self.stuck(&why));
         }
         self.remark(match reply.finish {
             FinishReason::Length => CUT,
@@ -269,14 +270,20 @@ impl Progress<'_> {
             }
         }
         match self.discipline.end_turn(right) {
-            Next::Stop(why) => end = end.or(Some(Stop::Stuck(why))),
-            Next::Say(words) if end.is_none() => {
-                self.remark(&words);
-                self.task.recorder.record(RunEvent::Noted { text: words }).await?;
+            Next::Stop(why) => end = end.or(Some(self.stuck(&why))),
+            Next::Say(nudge) if end.is_none() => {
+                self.remark(&nudge.words);
+                let text = stuck::idle(self.task.setting.language, nudge.turns, nudge.ends_after);
+                self.task.recorder.record(RunEvent::Noted { text }).await?;
             }
             Next::Say(_) | Next::GoOn => {}
         }
         Ok(end)
+    }
+
+    /// The run does not get on, as people are told.
+    fn stuck(&self, why: &Stuck) -> Stop {
+        Stop::Stuck(stuck::why(self.task.setting.language, why))
     }
 
     /// Tells people what is going to run; it may take minutes.
@@ -303,7 +310,7 @@ impl Progress<'_> {
             Repeat::Again(words) => Some(words),
             Repeat::TooOften(why) => {
                 return Ok(Ran {
-                    end: Some(Stop::Stuck(why)),
+                    end: Some(self.stuck(&why)),
                     ..Ran::skipped("not run: the same was done before, with nothing new between".to_owned())
                 });
             }

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::Value;
 
 use super::act::Act;
+use crate::phrase::stuck::Stuck;
 
 /// As many equal calls in a row end the run; so do as many equal failing calls between two changes.
 const MAX_EQUAL_CALLS: u32 = 3;
@@ -44,7 +45,7 @@ pub(super) struct Watch {
     idle_turns: u32,
     bad_turns: u32,
     silent_turns: u32,
-    stuck: Option<String>,
+    stuck: Option<Stuck>,
 }
 
 /// Whether a call was made before.
@@ -55,7 +56,7 @@ pub(super) enum Repeat {
     /// It may run, with these words for the model behind its output.
     Again(String),
     /// Once more would change nothing; why.
-    TooOften(String),
+    TooOften(Stuck),
 }
 
 /// How the run goes on after a turn.
@@ -63,10 +64,21 @@ pub(super) enum Repeat {
 pub(super) enum Next {
     /// As it was.
     GoOn,
-    /// After these words to the model.
-    Say(String),
+    /// After these words to the model, which has only looked around until now.
+    Say(Nudge),
     /// Not at all; why.
-    Stop(String),
+    Stop(Stuck),
+}
+
+/// A model that does nothing is told to get on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Nudge {
+    /// For the model.
+    pub(super) words: String,
+    /// Turns without an edit or a run.
+    pub(super) turns: u32,
+    /// As many end the run.
+    pub(super) ends_after: u32,
 }
 
 impl Watch {
@@ -99,14 +111,18 @@ impl Watch {
             .get(&key(tool, arguments))
             .is_some_and(|times| *times + 1 >= MAX_EQUAL_CALLS)
         {
-            return Repeat::TooOften(format!(
-                "the model made the same call of `{tool}` {MAX_EQUAL_CALLS} times and it failed each time"
-            ));
+            return Repeat::TooOften(Stuck::FailingCall {
+                tool: tool.to_owned(),
+                times: MAX_EQUAL_CALLS,
+            });
         }
         match self.equal_in_a_row() {
             0 | 1 => self.see_rounds(),
             times if times < MAX_EQUAL_CALLS => Repeat::Again(AGAIN.to_owned()),
-            _ => Repeat::TooOften(format!("the model made the same call of `{tool}` three times in a row")),
+            times => Repeat::TooOften(Stuck::SameCall {
+                tool: tool.to_owned(),
+                times,
+            }),
         }
     }
 
@@ -119,30 +135,24 @@ impl Watch {
     /// The same two or three calls in turn.
     fn see_rounds(&self) -> Repeat {
         let calls: Vec<&Call> = self.recent.iter().rev().collect();
-        let names = |round: usize| {
-            let names: Vec<String> = calls[..round]
-                .iter()
-                .rev()
-                .map(|call| format!("`{}`", call.0))
-                .collect();
-            names.join(" and ")
-        };
+        let names = |round: usize| calls[..round].iter().rev().map(|call| call.0.clone());
         for round in 2..=MAX_ROUND {
             let rounds = calls
                 .chunks_exact(round)
                 .take_while(|chunk| *chunk == &calls[..round])
                 .count();
             if rounds >= MAX_ROUNDS {
-                return Repeat::TooOften(format!(
-                    "the model made the same calls of {} in turn, {MAX_ROUNDS} times over",
-                    names(round)
-                ));
+                return Repeat::TooOften(Stuck::Rounds {
+                    tools: names(round).collect(),
+                    times: MAX_ROUNDS,
+                });
             }
             if rounds == MAX_ROUNDS - 1 {
+                let named: Vec<String> = names(round).map(|tool| format!("`{tool}`")).collect();
                 return Repeat::Again(format!(
                     "[You make the same calls of {} in turn. Nothing new comes of it: decide with what you know, or \
                      look somewhere else. Another round ends the run.]",
-                    names(round)
+                    named.join(" and ")
                 ));
             }
         }
@@ -178,7 +188,10 @@ impl Watch {
         let times = self.failed_edits.entry(path.to_owned()).or_default();
         *times += 1;
         if *times >= MANY_FAILED_EDITS * 2 {
-            self.stuck = Some(format!("{times} edits of {path} failed one after another"));
+            self.stuck = Some(Stuck::FailedEdits {
+                path: path.to_owned(),
+                times: *times,
+            });
         }
         (*times == MANY_FAILED_EDITS).then(|| {
             format!(
@@ -193,9 +206,7 @@ impl Watch {
         self.silent_turns = 0;
         self.bad_turns = if right_calls == 0 { self.bad_turns + 1 } else { 0 };
         if self.bad_turns >= MAX_BAD_TURNS {
-            return Next::Stop(format!(
-                "the model made only calls that cannot be run, {MAX_BAD_TURNS} times in a row"
-            ));
+            return Next::Stop(Stuck::WrongCalls { turns: MAX_BAD_TURNS });
         }
         if let Some(why) = self.stuck.take() {
             return Next::Stop(why);
@@ -206,35 +217,37 @@ impl Watch {
             self.idle_turns + 1
         };
         let (turns, most) = (self.idle_turns, self.max_explore_turns);
-        if turns >= most.saturating_mul(2) {
-            return Next::Stop(format!(
-                "the model only looked around for {turns} turns, without an edit or a run"
-            ));
+        let ends_after = most.saturating_mul(2);
+        let say = |words| {
+            Next::Say(Nudge {
+                words,
+                turns,
+                ends_after,
+            })
+        };
+        if turns >= ends_after {
+            return Next::Stop(Stuck::OnlyLooked { turns });
         }
         if turns == most {
-            return Next::Say(format!(
+            return say(format!(
                 "You have looked around for {turns} turns without an edit or a run. Say in a sentence what the cause \
                  is, then make the change or a test that shows the problem. If nothing has to change, call `finish`."
             ));
         }
         if turns == most.saturating_add(most.div_ceil(2)) {
-            return Next::Say(format!(
-                "{turns} turns without an edit or a run; after {} the run ends. Take the likeliest place and change it, \
-                 or call `finish` with what you found.",
-                most.saturating_mul(2)
+            return say(format!(
+                "{turns} turns without an edit or a run; after {ends_after} the run ends. Take the likeliest place and \
+                 change it, or call `finish` with what you found."
             ));
         }
         Next::GoOn
     }
 
-    /// Sees a reply without a call. Words: the run should end.
-    pub(super) fn see_silence(&mut self) -> Option<String> {
+    /// Sees a reply without a call. Why the run should end, if it should.
+    pub(super) fn see_silence(&mut self) -> Option<Stuck> {
         self.silent_turns += 1;
-        (self.silent_turns >= MAX_SILENT_TURNS).then(|| {
-            format!(
-                "the model answered {MAX_SILENT_TURNS} times in a row without calling a tool; if it never does, the \
-                 server or a proxy before it may not support tool calls"
-            )
+        (self.silent_turns >= MAX_SILENT_TURNS).then_some(Stuck::NoCalls {
+            replies: MAX_SILENT_TURNS,
         })
     }
 }
@@ -321,9 +334,10 @@ mod tests {
         };
         assert_eq!(fail(&mut watch, 1), None);
         assert!(fail(&mut watch, 2).unwrap().contains("third time"));
-        assert!(
-            matches!(watch.see_call("edit_file", &call), Repeat::TooOften(why) if why.contains("failed each time"))
-        );
+        assert!(matches!(
+            watch.see_call("edit_file", &call),
+            Repeat::TooOften(Stuck::FailingCall { .. })
+        ));
         // after a change the same call is a new one
         watch.see_call("edit_file", &json!({"path": "b"}));
         watch.see_output("edit_file", &json!({"path": "b"}), &edit("b"), true);
@@ -342,7 +356,11 @@ mod tests {
             seen.iter().map(|seen| seen.0).collect::<Vec<_>>(),
             [false, false, true, false, false, false]
         );
-        assert!(matches!(&seen[5].1, Next::Stop(why) if why.contains("6 edits of a")));
+        let six = Stuck::FailedEdits {
+            path: "a".to_owned(),
+            times: 6,
+        };
+        assert_eq!(seen[5].1, Next::Stop(six));
         assert_eq!(seen[4].1, Next::GoOn);
     }
 
@@ -380,7 +398,7 @@ mod tests {
         assert_eq!((watch.see_silence(), watch.see_silence()), (None, None));
         assert_eq!(watch.see_turn(1), Next::GoOn);
         assert_eq!((watch.see_silence(), watch.see_silence()), (None, None));
-        assert!(watch.see_silence().is_some_and(|words| words.contains("tool calls")));
+        assert_eq!(watch.see_silence(), Some(Stuck::NoCalls { replies: 3 }));
     }
 
     #[test]

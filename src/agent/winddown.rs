@@ -4,6 +4,7 @@
 use super::budget::Left;
 use crate::agent::Budget;
 use crate::event::PlanStep;
+use crate::phrase::{Language, stuck};
 use crate::text;
 
 /// With as many replies left, the model is told to come to an end.
@@ -57,7 +58,7 @@ pub(super) fn output_cap(usual: usize, left: &Left, budget: &Budget) -> usize {
 }
 
 /// Why the run ended, with what its plan leaves open.
-pub(super) fn with_open_steps(why: String, plan: &[PlanStep]) -> String {
+pub(super) fn with_open_steps(language: Language, why: String, plan: &[PlanStep]) -> String {
     let open: Vec<&str> = plan
         .iter()
         .filter(|step| !step.done)
@@ -67,11 +68,7 @@ pub(super) fn with_open_steps(why: String, plan: &[PlanStep]) -> String {
         return why;
     }
     let more = open.len().saturating_sub(MAX_STEPS);
-    let mut words = format!("{why}; of its plan is left: {}", open[..open.len() - more].join("; "));
-    if more > 0 {
-        words.push_str(&format!("; and {more} more steps"));
-    }
-    words
+    stuck::open_steps(language, &why, &open[..open.len() - more], more)
 }
 
 #[cfg(test)]
@@ -117,12 +114,12 @@ mod tests {
             done,
         };
         let why = || "the limit is reached".to_owned();
-        assert_eq!(with_open_steps(why(), &[step(1, true)]), why());
+        assert_eq!(with_open_steps(Language::English, why(), &[step(1, true)]), why());
         assert_eq!(
-            with_open_steps(why(), &[step(1, true), step(2, false)]),
+            with_open_steps(Language::English, why(), &[step(1, true), step(2, false)]),
             "the limit is reached; of its plan is left: step 2"
         );
         let many: Vec<PlanStep> = (0..9).map(|at| step(at, false)).collect();
-        assert!(with_open_steps(why(), &many).ends_with("step 4; and 4 more steps"));
+        assert!(with_open_steps(Language::English, why(), &many).ends_with("step 4; and 4 more steps"));
     }
 }

@@ -5,6 +5,7 @@
 use crate::agent::Task;
 use crate::event::RunEvent;
 use crate::model::{ChatReply, Message, Role, ToolCall};
+use crate::phrase;
 use crate::text;
 
 /// Most bytes that are kept of what one reply says, and of what it thinks.
@@ -47,8 +48,9 @@ impl Written<'_> {
             took_ms,
         };
         task.recorder.record(event).await?;
-        for text in &reply.notes {
-            task.recorder.record(RunEvent::Noted { text: text.clone() }).await?;
+        for note in &reply.notes {
+            let text = phrase::model::note(task.setting.language, note);
+            task.recorder.record(RunEvent::Noted { text }).await?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use super::checkout::init_bare;
 use super::policy::{self, Facts, RawChange};
 use super::{Change, Git, GitError, Import, Signature, TreePolicy};
 use crate::ids::CommitSha;
+use crate::phrase::policy as words;
 use crate::text;
 
 /// Where the exported commit lands.
@@ -42,7 +43,7 @@ pub(super) async fn import(
     let repo = Repo { git, path: into };
     // First, because it streams: a comparison is collected in memory, and a tree that names itself
     // ten times over ten levels would fill it.
-    let all_paths = repo.all_paths(&tree).await?;
+    let all_paths = repo.all_paths(&tree, policy).await?;
     let raw = repo.raw_changes(base, &tree, policy).await?;
     let (sizes, links) = repo.look_at(&raw).await?;
     let facts = Facts {
@@ -101,8 +102,10 @@ async fn take(
         return Err(refuse("the bundle is not a regular file".to_owned()));
     }
     if found.len() > policy.max_bundle_bytes {
-        let most = text::bytes_in_words(policy.max_bundle_bytes);
-        return Err(refuse(format!("the change is larger than {most}")));
+        return Err(refuse(words::change_too_large(
+            policy.language,
+            policy.max_bundle_bytes,
+        )));
     }
     let tip = bundle::read_head(&mut file, &[base]).map_err(refuse)?;
     let output = git
@@ -240,7 +243,7 @@ impl Repo<'_> {
         Ok((sizes, links))
     }
 
-    async fn all_paths(&self, tree: &str) -> Result<Vec<Vec<u8>>, GitError> {
+    async fn all_paths(&self, tree: &str, policy: &TreePolicy) -> Result<Vec<Vec<u8>>, GitError> {
         let output = self
             .git
             .call(&["ls-tree", "-r", "-z", "--full-tree", "--name-only"])
@@ -252,7 +255,7 @@ impl Repo<'_> {
             .await?;
         if output.truncated {
             return Err(GitError::Policy(vec![
-                "the tree has too many files to be checked".to_owned(),
+                words::tree_too_large(policy.language).to_owned(),
             ]));
         }
         Ok(output

@@ -8,7 +8,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::TreePolicy;
-use crate::phrase::{Language, policy as words};
+use crate::phrase::Language;
+use crate::phrase::policy::{self as words, Rule};
 use crate::text;
 
 /// Violations that are spelled out; the rest is counted.
@@ -80,7 +81,8 @@ pub(super) struct Facts<'a> {
 /// All violations, one line each; empty when the change is fine.
 pub(super) fn judge(changes: &[RawChange], facts: &Facts<'_>, policy: &TreePolicy) -> Vec<String> {
     let mut problems = Vec::new();
-    let protected = match compile(&policy.protected) {
+    let language = policy.language;
+    let protected = match compile(language, &policy.protected) {
         Ok(globs) => globs,
         Err(problem) => {
             problems.push(problem);
@@ -92,23 +94,23 @@ pub(super) fn judge(changes: &[RawChange], facts: &Facts<'_>, policy: &TreePolic
     }
     for change in changes {
         let path = shown_path(&change.path);
-        let mut add = |problem: String| problems.push(format!("`{path}`: {problem}"));
-        check_place(policy.language, change, &protected, &mut add);
+        let mut add = |broken: Rule| problems.push(words::of_file(language, &path, &broken));
+        check_place(change, &protected, &mut add);
         if change.new_mode == "000000" {
             continue;
         }
-        if let Some(problem) = path_problem(&change.path) {
-            add(problem);
+        if let Some(broken) = path_problem(&change.path) {
+            add(broken);
         }
         check_content(change, facts, policy, &mut add);
     }
-    problems.extend(twins(changes, facts.all_paths));
-    cap_list(problems)
+    problems.extend(twins(language, changes, facts.all_paths));
+    cap_list(language, problems)
 }
 
 /// Whether a change of this path could pass, given the globs that the repository protects.
 pub fn may_change(path: &str, protected: &[String]) -> bool {
-    let Ok(protected) = compile(protected) else {
+    let Ok(protected) = compile(Language::default(), protected) else {
         return false;
     };
     let change = RawChange {
@@ -119,26 +121,26 @@ pub fn may_change(path: &str, protected: &[String]) -> bool {
         path: path.as_bytes().to_vec(),
     };
     let mut passes = path_problem(path.as_bytes()).is_none();
-    check_place(Language::default(), &change, &protected, &mut |_| passes = false);
+    check_place(&change, &protected, &mut |_| passes = false);
     passes
 }
 
 /// The one violation of a change that is too long to look at.
 pub(super) fn too_many(found: usize, policy: &TreePolicy) -> String {
-    format!("{found} changed paths are more than the {} allowed", policy.max_changes)
+    words::too_many(policy.language, found, policy.max_changes)
 }
 
-fn cap_list(mut problems: Vec<String>) -> Vec<String> {
+fn cap_list(language: Language, mut problems: Vec<String>) -> Vec<String> {
     if problems.len() > SHOWN {
         let more = problems.len() - SHOWN;
         problems.truncate(SHOWN);
-        problems.push(format!("and {more} more"));
+        problems.push(words::more(language, more));
     }
     problems
 }
 
 /// A glob that cannot be read protects nothing, so it refuses everything instead.
-fn compile(patterns: &[String]) -> Result<GlobSet, String> {
+fn compile(language: Language, patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let plain = pattern.trim_start_matches('/');
@@ -158,83 +160,77 @@ fn compile(patterns: &[String]) -> Result<GlobSet, String> {
                 .literal_separator(true)
                 .case_insensitive(true)
                 .build()
-                .map_err(|error| {
-                    format!(
-                        "the protected path `{}` cannot be read: {error}",
-                        text::cap_chars(pattern, 100)
-                    )
-                })?;
+                .map_err(|error| words::bad_pattern(language, &text::cap_chars(pattern, 100), &error.to_string()))?;
             set.add(glob);
         }
     }
     set.build()
-        .map_err(|error| format!("the protected paths cannot be read: {error}"))
+        .map_err(|error| words::bad_patterns(language, &error.to_string()))
 }
 
 /// Rules about where a change is, deletions included.
-fn check_place(language: Language, change: &RawChange, protected: &GlobSet, add: &mut impl FnMut(String)) {
+fn check_place(change: &RawChange, protected: &GlobSet, add: &mut impl FnMut(Rule)) {
     let lossy = String::from_utf8_lossy(&change.path);
     let lower = lossy.to_lowercase();
     if FOR_PEOPLE
         .iter()
         .any(|place| lower == *place || (place.ends_with('/') && lower.starts_with(place)))
     {
-        add(words::for_people(language).to_owned());
+        add(Rule::ForPeople);
     }
     let name = lower.rsplit('/').next().unwrap_or_default();
     if REFUSED_NAMES.contains(&name) {
-        add(words::fetches(language).to_owned());
+        add(Rule::Fetches);
     }
     if change.old_mode == "160000" || change.new_mode == "160000" {
-        add(words::submodule(language).to_owned());
+        add(Rule::Submodule);
     }
     if protected.is_match(lossy.as_ref()) {
-        add(words::protected(language).to_owned());
+        add(Rule::Protected);
     }
 }
 
 /// Rules about new content: mode, link target, size.
-fn check_content(change: &RawChange, facts: &Facts<'_>, policy: &TreePolicy, add: &mut impl FnMut(String)) {
+fn check_content(change: &RawChange, facts: &Facts<'_>, policy: &TreePolicy, add: &mut impl FnMut(Rule)) {
     match change.new_mode.as_str() {
         "100644" | "100755" | "160000" => {}
         "120000" => match facts.links.get(&change.new_id) {
             Some(target) => {
-                if let Some(problem) = link_problem(&change.path, target) {
-                    add(problem);
+                if let Some(broken) = link_problem(&change.path, target) {
+                    add(broken);
                 }
             }
-            None => add(format!("a symbolic link's target has at most {MAX_LINK} bytes")),
+            None => add(Rule::LinkTooLong(MAX_LINK)),
         },
-        mode => add(format!("mode {mode} is not allowed; files are 100644 or 100755")),
+        mode => add(Rule::Mode(mode.to_owned())),
     }
     match facts.sizes.get(&change.new_id) {
-        Some(size) if *size > policy.max_file_bytes => add(format!(
-            "{} are more than the {} allowed",
-            text::bytes_in_words(*size),
-            text::bytes_in_words(policy.max_file_bytes)
-        )),
-        None if change.new_mode != "160000" => add("its content is missing".to_owned()),
+        Some(size) if *size > policy.max_file_bytes => add(Rule::TooLarge {
+            bytes: *size,
+            most: policy.max_file_bytes,
+        }),
+        None if change.new_mode != "160000" => add(Rule::NoContent),
         _ => {}
     }
 }
 
 /// Why a path may not be written, if so.
-fn path_problem(path: &[u8]) -> Option<String> {
+fn path_problem(path: &[u8]) -> Option<Rule> {
     let Ok(path) = std::str::from_utf8(path) else {
-        return Some("the name is not UTF-8".to_owned());
+        return Some(Rule::NotUtf8);
     };
     if path.len() > MAX_PATH {
-        return Some(format!("the path has over {MAX_PATH} bytes"));
+        return Some(Rule::PathTooLong(MAX_PATH));
     }
     if let Some(c) = path.chars().find(|c| c.is_control() || text::is_invisible(*c)) {
-        return Some(format!("the name has the invisible character U+{:04X}", c as u32));
+        return Some(Rule::Invisible(c));
     }
     for part in path.split('/') {
         if part.is_empty() || part == "." || part == ".." {
-            return Some("the path is not plain".to_owned());
+            return Some(Rule::NotPlain);
         }
         if is_dot_git(part) {
-            return Some("the name stands for `.git` on some file systems".to_owned());
+            return Some(Rule::DotGit);
         }
     }
     None
@@ -253,22 +249,22 @@ fn is_dot_git(part: &str) -> bool {
 
 /// Why a link may not point there, if so. `..` is only allowed at the front, where it walks up
 /// real folders; after a name it would walk up from wherever that name leads.
-fn link_problem(path: &[u8], target: &[u8]) -> Option<String> {
+fn link_problem(path: &[u8], target: &[u8]) -> Option<Rule> {
     let Ok(target) = std::str::from_utf8(target) else {
-        return Some("the link's target is not UTF-8".to_owned());
+        return Some(Rule::LinkNotUtf8);
     };
     if target.is_empty() || target.starts_with('/') || target.chars().any(|c| c.is_control() || c == '\\') {
-        return Some("a symbolic link must be relative and plain".to_owned());
+        return Some(Rule::LinkNotPlain);
     }
     let mut up = path.iter().filter(|byte| **byte == b'/').count();
     let mut named = false;
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." if named => return Some("a symbolic link may use `..` only at the front".to_owned()),
-            ".." if up == 0 => return Some("the symbolic link leaves the repository".to_owned()),
+            ".." if named => return Some(Rule::LinkUpLate),
+            ".." if up == 0 => return Some(Rule::LinkLeaves),
             ".." => up -= 1,
-            part if is_dot_git(part) => return Some("the symbolic link points into `.git`".to_owned()),
+            part if is_dot_git(part) => return Some(Rule::LinkIntoGit),
             _ => named = true,
         }
     }
@@ -277,7 +273,7 @@ fn link_problem(path: &[u8], target: &[u8]) -> Option<String> {
 
 /// New names that some file system cannot tell from another name of the tree. Twins that were
 /// there before are left alone.
-fn twins(changes: &[RawChange], all_paths: &[Vec<u8>]) -> Vec<String> {
+fn twins(language: Language, changes: &[RawChange], all_paths: &[Vec<u8>]) -> Vec<String> {
     let added: HashSet<&[u8]> = changes
         .iter()
         .filter(|change| change.status == 'A')
@@ -318,10 +314,7 @@ fn twins(changes: &[RawChange], all_paths: &[Vec<u8>]) -> Vec<String> {
                 .keys()
                 .map(|name| format!("`{}`", shown_path(name.as_bytes())))
                 .collect();
-            format!(
-                "{} differ only in case or in how accents are encoded",
-                names.join(" and ")
-            )
+            words::twins(language, &names)
         })
         .collect();
     problems.sort();

@@ -216,7 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_bound_to_the_address_and_scrubbed_from_text() {
+    fn g22_the_token_is_bound_to_the_address_and_scrubbed_from_text() {
+        // Which host that is says the configuration alone; git compares it as a whole.
+        for url in [
+            "https://git.corp.example/octo/repo.git",
+            "https://github.com.evil.example/octo/repo.git",
+        ] {
+            let key = format!("http.{url}.extraHeader");
+            assert_eq!(target(url).unwrap().credentials()[1].1, key.as_str());
+        }
         let target = target("https://github.com/octo/repo.git").unwrap();
         let credentials = target.credentials();
         assert_eq!(credentials[1].1, "http.https://github.com/octo/repo.git.extraHeader");

@@ -1,5 +1,4 @@
-//! What others say about a commit: check runs, check suites, commit statuses, as GitHub lists
-//! them. (What it all means together is in `rollup`.) Called by `run` and `worker`.
+//! What others say about a commit: check runs and commit statuses, as GitHub lists them. (What it all means together is in `rollup`.) Called by `run` and `worker`.
 //! Never judges, and never writes: that is `check_writes`.
 
 use chrono::{DateTime, Utc};
@@ -34,21 +33,12 @@ pub struct CheckRun {
     /// Where its maker shows it.
     #[serde(default)]
     pub details_url: Option<String>,
-    /// When it began.
-    #[serde(default)]
-    pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     #[serde(default)]
     pub completed_at: Option<DateTime<Utc>>,
     /// What it says.
     #[serde(default)]
     pub output: CheckOutput,
-    /// The suite it belongs to.
-    #[serde(default)]
-    pub check_suite: Option<SuiteRef>,
-    /// Address on GitHub.
-    #[serde(default)]
-    pub html_url: Option<String>,
 }
 
 /// The words of a check run.
@@ -68,13 +58,6 @@ pub struct CheckOutput {
     pub annotations_count: u64,
 }
 
-/// A reference to a check suite.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SuiteRef {
-    /// Its id.
-    pub id: u64,
-}
-
 /// A remark of a check run on lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Annotated {
@@ -86,25 +69,6 @@ pub struct Annotated {
     /// What it says.
     #[serde(default, deserialize_with = "null_is_default")]
     pub message: String,
-}
-
-/// The checks of one App for a commit.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct CheckSuite {
-    /// Id.
-    pub id: u64,
-    /// The commit.
-    pub head_sha: CommitSha,
-    /// As for [`CheckRun::status`].
-    pub status: Option<String>,
-    /// As for [`CheckRun::conclusion`].
-    pub conclusion: Option<String>,
-    /// The App.
-    pub app: Option<AppRef>,
-    /// Number of its check runs. GitHub makes a suite for every App that may write checks, and
-    /// most stay queued and empty for ever.
-    #[serde(default)]
-    pub latest_check_runs_count: u64,
 }
 
 /// One status of a commit, the older way of saying what a check run says.
@@ -142,12 +106,6 @@ impl RepoClient {
     pub async fn annotations(&self, run: u64, max: usize) -> Result<Vec<Annotated>, GitHubError> {
         let call = Call::get(&self.path(&["check-runs", &run.to_string(), "annotations"])).needs(Need::Checks);
         self.list(call, max, |_| true).await
-    }
-
-    /// Check suites of a commit, at most `max`.
-    pub async fn check_suites(&self, sha: &CommitSha, max: usize) -> Result<Vec<CheckSuite>, GitHubError> {
-        let call = Call::get(&self.path(&["commits", sha.as_str(), "check-suites"])).needs(Need::Checks);
-        self.list_inside(call, "check_suites", max, |_| true).await
     }
 
     /// `GET /commits/{sha}/status`, at most `max` contexts.

@@ -2,7 +2,7 @@
 //! `publish`. Never pushes: that is `git`. Never merges.
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::ids::{BranchName, CommitSha, IssueNumber};
@@ -18,9 +18,6 @@ const MAX_PULLS_OF_A_BRANCH: usize = 1_000;
 /// The convention of a repository's titles shows in its last closed pull requests; one page.
 const CLOSED_PULLS_LOOKED_AT: usize = 100;
 
-/// A commit is in few pull requests.
-const MAX_PULLS_OF_A_COMMIT: usize = 100;
-
 const MARK_READY: Operation = Operation {
     name: "MarkReady",
     text: "mutation MarkReady($pull: ID!) {
@@ -30,42 +27,9 @@ const MARK_READY: Operation = Operation {
 }",
 };
 
-const CONVERT_TO_DRAFT: Operation = Operation {
-    name: "ConvertToDraft",
-    text: "mutation ConvertToDraft($pull: ID!) {
-  convertPullRequestToDraft(input: { pullRequestId: $pull }) {
-    pullRequest { id isDraft }
-  }
-}",
-};
-
 /// What this file sends as GraphQL.
 #[cfg(test)]
-pub(super) const OPERATIONS: &[&Operation] = &[&MARK_READY, &CONVERT_TO_DRAFT];
-
-/// Whether an issue or pull request is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Openness {
-    /// Open.
-    Open,
-    /// Closed.
-    Closed,
-}
-
-/// What shall change about a pull request; what is `None` stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PullChange {
-    /// Title.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// Body.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-    /// Close it, or open it again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<Openness>,
-}
+pub(super) const OPERATIONS: &[&Operation] = &[&MARK_READY];
 
 impl RepoClient {
     /// `GET /pulls/{number}`.
@@ -100,21 +64,10 @@ impl RepoClient {
         self.send(&call).await?.json(&call)
     }
 
-    /// `PATCH /pulls/{number}`. A repeat changes nothing.
-    pub async fn update_pull(&self, number: IssueNumber, change: &PullChange) -> Result<Pull, GitHubError> {
-        let call = Call::patch(&self.path(&["pulls", &number.to_string()]), json!(change));
-        self.send(&call).await?.json(&call)
-    }
-
     /// Takes a pull request ([`Pull::node_id`]) out of draft. Ask only for a draft: GitHub may
     /// refuse what is ready already.
     pub async fn mark_ready(&self, pull: &NodeId) -> Result<(), GitHubError> {
         self.mutate(&MARK_READY, json!({ "pull": pull })).await
-    }
-
-    /// Makes a pull request a draft again. Ask only for one that is none.
-    pub async fn convert_to_draft(&self, pull: &NodeId) -> Result<(), GitHubError> {
-        self.mutate(&CONVERT_TO_DRAFT, json!({ "pull": pull })).await
     }
 
     /// Titles of the last merged pull requests into a branch, the last one first, at most `max`
@@ -136,15 +89,6 @@ impl RepoClient {
             .collect();
         merged.sort_by_key(|pull| std::cmp::Reverse(pull.merged_at));
         Ok(merged.into_iter().take(max).map(|pull| pull.title).collect())
-    }
-
-    /// `GET /commits/{sha}/pulls`: pull requests of this repository that have the commit, open or
-    /// not. Those from forks are not found by GitHub.
-    pub async fn pulls_of_commit(&self, sha: &CommitSha) -> Result<Vec<Pull>, GitHubError> {
-        let call = Call::get(&self.path(&["commits", sha.as_str(), "pulls"]));
-        let repo = self.scope.repo;
-        let here = |pull: &Pull| pull.base.repo.as_ref().is_some_and(|base| base.id == repo);
-        self.list(call, MAX_PULLS_OF_A_COMMIT, here).await
     }
 
     /// Review comments of a pull request, oldest first, at most `max`, optionally changed since a

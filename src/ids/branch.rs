@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_git_accepts_are_accepted() {
+    fn g8_names_that_git_accepts_are_accepted() {
         for name in [
             "fix/#12-x",
             "a+b",
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn our_own_branches_have_a_narrow_grammar() {
-        let ours = BranchName::for_issue(IssueNumber(7), "Parser: \"; touch CANARY; ünïcode & emoji 🎉");
+    fn g7_our_own_branches_have_a_narrow_grammar() {
+        let ours = BranchName::for_issue(IssueNumber(7), "area:permissions \"; touch CANARY; ünïcode & emoji 🎉");
         assert!(ours.is_ours(), "{ours}");
         assert!(!"main".parse::<BranchName>().unwrap().is_ours());
         assert!(!"agent/x;touch".parse::<BranchName>().unwrap().is_ours());

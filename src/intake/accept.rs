@@ -234,10 +234,13 @@ impl Applying<'_> {
                 self.hold(&repo, installation).await?;
                 Ok(self.note(Verdict::Applied, format!("repository {} is held", repo.id)))
             }
-            Intent::RepoMoved { repo, installation } => {
+            Intent::RepoMoved {
+                repo,
+                installation,
+                reason,
+            } => {
                 self.hold(&repo, installation).await?;
-                self.cancel_where("the repository was transferred", |job| job.repo_id == repo.id)
-                    .await
+                self.cancel_where(reason, |job| job.repo_id == repo.id).await
             }
             Intent::RepoRenamed(repo) => {
                 let installation = self.delivery.installation.unwrap_or(InstallationId(0));

@@ -5,7 +5,8 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::phrase::{Language, command as words};
+use crate::phrase::Language;
+use crate::phrase::command::{self as words, Expected};
 
 /// More of a comment is not looked at. GitHub's own limit is 65,536 characters.
 const MAX_COMMENT_BYTES: usize = 256 * 1024;
@@ -106,8 +107,8 @@ pub enum CommandProblem {
     BadArgument {
         /// The verb.
         verb: &'static str,
-        /// What is expected, in English and Chinese.
-        expected: (&'static str, &'static str),
+        /// What is expected.
+        expected: Expected,
     },
 }
 
@@ -145,18 +146,9 @@ impl Command {
             "fix" => instructions("fix", words).map(|instructions| Command::Fix { instructions }),
             "plan" => instructions("plan", words).map(|instructions| Command::Plan { instructions }),
             "approve" => instructions("approve", words).map(|remarks| Command::Approve { remarks }),
-            "revise" => required(
-                "revise",
-                words,
-                ("needs to know what to do differently", "需要说明哪里要改"),
-            )
-            .map(|remarks| Command::Revise { remarks }),
-            "answer" => {
-                required("answer", words, ("needs your words", "需要写明回答")).map(|words| Command::Answer { words })
-            }
-            "ask" => {
-                required("ask", words, ("needs a question", "需要一个问题")).map(|question| Command::Ask { question })
-            }
+            "revise" => required("revise", words, Expected::Remarks).map(|remarks| Command::Revise { remarks }),
+            "answer" => required("answer", words, Expected::Words).map(|words| Command::Answer { words }),
+            "ask" => required("ask", words, Expected::Question).map(|question| Command::Ask { question }),
             "review" => instructions("review", words).map(|instructions| Command::Review { instructions }),
             "rebase" => instructions("rebase", words).map(|instructions| Command::Rebase { instructions }),
             "draft" => instructions("draft", words).map(|text| Command::Draft { text }),
@@ -182,16 +174,13 @@ fn instructions(verb: &'static str, words: &str) -> Result<String, CommandProble
         .strip_prefix("--")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
     if is_option {
-        let expected = (
-            "takes no options: write what you want in words",
-            "不接受选项：请直接用文字说明",
-        );
+        let expected = Expected::NoOptions;
         return Err(CommandProblem::BadArgument { verb, expected });
     }
     Ok(crate::text::cap(words, MAX_INSTRUCTIONS_BYTES))
 }
 
-fn required(verb: &'static str, words: &str, expected: (&'static str, &'static str)) -> Result<String, CommandProblem> {
+fn required(verb: &'static str, words: &str, expected: Expected) -> Result<String, CommandProblem> {
     if words.is_empty() {
         return Err(CommandProblem::BadArgument { verb, expected });
     }
@@ -204,20 +193,16 @@ fn retry(words: &str) -> Result<Command, CommandProblem> {
         word if word.eq_ignore_ascii_case("publish") => Ok(Command::Retry(Retry::Publish)),
         _ => Err(CommandProblem::BadArgument {
             verb: "retry",
-            expected: ("may be followed by `publish` and nothing else", "后面只能跟 `publish`"),
+            expected: Expected::PublishOrNothing,
         }),
     }
 }
 
 fn create(words: &str) -> Result<Command, CommandProblem> {
     let mut words = words.lines().next().unwrap_or_default().split_whitespace();
-    let expected = (
-        "may be followed by the number of a draft and nothing else",
-        "后面只能跟一个草稿编号",
-    );
     let bad = CommandProblem::BadArgument {
         verb: "create",
-        expected,
+        expected: Expected::NumberOrNothing,
     };
     let number = match (words.next(), words.next()) {
         (None, _) => None,
@@ -240,10 +225,7 @@ fn budget(words: &str) -> Result<Command, CommandProblem> {
         Some(usd_cents) if (1..=MAX_BUDGET_CENTS).contains(&usd_cents) => Ok(Command::Budget { usd_cents }),
         _ => Err(CommandProblem::BadArgument {
             verb: "budget",
-            expected: (
-                "needs a sum in US dollars, such as `$5` or `$2.50`",
-                "需要一个美元金额，例如 `$5` 或 `$2.50`",
-            ),
+            expected: Expected::Sum,
         }),
     }
 }

@@ -11,6 +11,7 @@ use crate::config::{GitHubConfig, QueueConfig};
 use crate::ids::{AppId, CommitSha, InstallationId, RepoId, Subject};
 use crate::job::{Actor, JobKind, NewJob, Pins, Request, Trigger};
 use crate::phrase::Language;
+use crate::phrase::reason::{self, Happened};
 
 mod answer;
 mod checks;
@@ -123,6 +124,8 @@ pub enum Intent {
         repo: Repo,
         /// The installation.
         installation: InstallationId,
+        /// Why, for people.
+        reason: &'static str,
     },
     /// The repository has another name.
     RepoRenamed(Repo),
@@ -154,8 +157,10 @@ pub fn triage(delivery: &Delivery, rules: &Rules) -> Vec<Intent> {
         return vec![Intent::Ignore("not sent to an installation of the App")];
     };
     match (&delivery.payload, delivery.repo.clone()) {
-        (Payload::Installation { repos }, _) => on_installation(&delivery.action, installation, repos),
-        (Payload::InstallationRepos { added, removed }, _) => on_installation_repos(installation, added, removed),
+        (Payload::Installation { repos }, _) => on_installation(rules.language, &delivery.action, installation, repos),
+        (Payload::InstallationRepos { added, removed }, _) => {
+            on_installation_repos(rules.language, installation, added, removed)
+        }
         (_, None) => vec![Intent::Ignore("no repository is named")],
         (payload, Some(repo)) => vec![
             Seen {
@@ -169,8 +174,9 @@ pub fn triage(delivery: &Delivery, rules: &Rules) -> Vec<Intent> {
     }
 }
 
-fn on_installation(action: &str, installation: InstallationId, repos: &[Repo]) -> Vec<Intent> {
-    let ended = |reason| {
+fn on_installation(language: Language, action: &str, installation: InstallationId, repos: &[Repo]) -> Vec<Intent> {
+    let ended = |happened| {
+        let reason = reason::happened(language, happened);
         let gone = repos.iter().map(move |repo| Intent::RepoGone {
             repo: repo.clone(),
             installation,
@@ -188,15 +194,20 @@ fn on_installation(action: &str, installation: InstallationId, repos: &[Repo]) -
                 installation,
             })
             .collect(),
-        "deleted" => ended("the App was uninstalled"),
-        "suspend" => ended("the App was suspended"),
+        "deleted" => ended(Happened::Uninstalled),
+        "suspend" => ended(Happened::Suspended),
         "unsuspend" => vec![Intent::InstallationResumed(installation)],
         _ => vec![Intent::Ignore("nothing is made of this action")],
     }
 }
 
-fn on_installation_repos(installation: InstallationId, added: &[Repo], removed: &[Repo]) -> Vec<Intent> {
-    let reason = "the App was taken off the repository";
+fn on_installation_repos(
+    language: Language,
+    installation: InstallationId,
+    added: &[Repo],
+    removed: &[Repo],
+) -> Vec<Intent> {
+    let reason = reason::happened(language, Happened::TakenOff);
     let held = added.iter().map(|repo| Intent::RepoHeld {
         repo: repo.clone(),
         installation,
@@ -266,11 +277,11 @@ impl Seen<'_> {
                 trigger: Trigger::Label {
                     label: label.to_owned(),
                 },
-                reason: "the label was removed",
+                reason: self.happened(Happened::Unlabelled),
             },
-            ("closed", _) => self.cancel(subject, "the issue was closed"),
-            ("deleted", _) => self.cancel(subject, "the issue was deleted"),
-            ("transferred", _) => self.cancel(subject, "the issue was moved to another repository"),
+            ("closed", _) => self.cancel(subject, Happened::IssueClosed),
+            ("deleted", _) => self.cancel(subject, Happened::IssueDeleted),
+            ("transferred", _) => self.cancel(subject, Happened::IssueMoved),
             _ => Intent::Ignore("nothing is made of this action"),
         }
     }
@@ -370,7 +381,7 @@ impl Seen<'_> {
 
     fn pull(&self, pull: &PullFacts) -> Intent {
         match self.delivery.action.as_str() {
-            "closed" => self.cancel(Subject::Pull(pull.number), "the pull request was closed"),
+            "closed" => self.cancel(Subject::Pull(pull.number), Happened::PullClosed),
             "synchronize" => self.head_moved(pull),
             _ => Intent::Ignore("nothing is made of this action"),
         }
@@ -380,22 +391,30 @@ impl Seen<'_> {
         let (repo, installation) = (self.repo.clone(), self.installation);
         match self.delivery.action.as_str() {
             "renamed" => Intent::RepoRenamed(repo),
-            "transferred" => Intent::RepoMoved { repo, installation },
+            "transferred" => Intent::RepoMoved {
+                repo,
+                installation,
+                reason: self.happened(Happened::RepositoryMoved),
+            },
             "deleted" => Intent::RepoGone {
                 repo,
                 installation,
-                reason: "the repository was deleted",
+                reason: self.happened(Happened::RepositoryDeleted),
             },
             _ => Intent::Ignore("nothing is made of this action"),
         }
     }
 
-    fn cancel(&self, subject: Subject, reason: &'static str) -> Intent {
+    fn cancel(&self, subject: Subject, happened: Happened) -> Intent {
         Intent::CancelSubject {
             repo: self.repo.id,
             subject,
-            reason,
+            reason: self.happened(happened),
         }
+    }
+
+    fn happened(&self, happened: Happened) -> &'static str {
+        reason::happened(self.rules.language, happened)
     }
 
     fn comment_deleted(&self, subject: Subject, trigger: Trigger) -> Intent {
@@ -403,7 +422,7 @@ impl Seen<'_> {
             repo: self.repo.id,
             subject,
             trigger,
-            reason: "the comment that asked for it was deleted",
+            reason: self.happened(Happened::CommentDeleted),
         }
     }
 

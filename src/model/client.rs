@@ -13,6 +13,7 @@ use super::endpoint::{Endpoint, MAX_TRIES, Place, add, sum};
 use super::pricing::Price;
 use crate::config::ModelConfig;
 use crate::model::{ChatReply, ChatRequest, Failed, Model, ModelError, Profile};
+use crate::phrase::model::ModelNote;
 use crate::secret::Redactor;
 
 /// A first that asks for a longer pause gets it, up to this.
@@ -114,12 +115,11 @@ impl Client {
         match fallback.endpoint.ask(request, MAX_TRIES, cancel).await {
             Ok(mut reply) => {
                 fallback.set_back_at(Some(Instant::now() + detour));
-                reply.notes.push(format!(
-                    "{} did not answer ({}); {} answers for the time being.",
-                    self.first.name(),
-                    failed.error,
-                    reply.model
-                ));
+                reply.notes.push(ModelNote::FellBack {
+                    from: self.first.name().to_owned(),
+                    why: failed.error.to_string(),
+                    to: reply.model.clone(),
+                });
                 Ok(paid(reply, &failed))
             }
             Err(second) => Err(both(failed, second, fallback.endpoint.name())),

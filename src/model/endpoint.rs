@@ -21,6 +21,7 @@ use super::{address, failure, overflow};
 use crate::config::ModelConfig;
 use crate::event::Usage;
 use crate::model::{ChatReply, ChatRequest, Failed, ModelError, Profile};
+use crate::phrase::model::ModelNote;
 use crate::secret::{Redactor, Secret};
 
 /// Tries of one call. With the pauses between them they bridge a restart of a gateway; a longer
@@ -98,7 +99,7 @@ struct Call<'a> {
     /// What the running try has brought so far.
     reading: Reading,
     screen: Screen<'a>,
-    notes: Vec<String>,
+    notes: Vec<ModelNote>,
     lessons: u32,
 }
 
@@ -292,10 +293,9 @@ impl Endpoint {
             ModelError::Rejected(refusal) | ModelError::Unavailable(refusal) => {
                 let quirk = self.quirks.learn(refusal, call.max_output);
                 if quirk == Some(Quirk::TextTools) {
-                    call.notes.push(format!(
-                        "The server takes no tools for {}: from now on they are described to the model in the text.",
-                        self.name
-                    ));
+                    call.notes.push(ModelNote::ToolsInText {
+                        model: self.name.clone(),
+                    });
                 }
                 call.max_output = call.max_output.min(self.quirks.output_limit());
                 quirk.is_some()
@@ -403,14 +403,16 @@ impl Endpoint {
                 self.window.fetch_min(window, Ordering::Relaxed);
             }
             if self.told.first_time(call.request) {
-                let text = format!(
-                    "The server read only {} tokens of a far longer conversation: it seems to cut long ones silently, and \
-                     the model may have forgotten its task. Give {} a larger context window (Ollama: num_ctx), or set \
-                     model.context_window to what it has.",
-                    reply.usage.input_tokens, self.name
+                let read = reply.usage.input_tokens;
+                tracing::warn!(
+                    model = self.name,
+                    read,
+                    "the server seems to cut long conversations silently"
                 );
-                tracing::warn!(model = self.name, read = reply.usage.input_tokens, "{text}");
-                reply.notes.push(text);
+                reply.notes.push(ModelNote::CutSilently {
+                    model: self.name.clone(),
+                    read,
+                });
             }
         }
         reply.cost_usd = self.price.cost(&reply.usage, cached);

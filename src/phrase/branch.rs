@@ -148,7 +148,7 @@ pub fn merged(language: Language, base: &str, branch: &str, commits: usize, file
     };
     language.pick(
         format!("Merged {commits} of {base} into {branch} with a merge commit; no commit was rewritten. {how}"),
-        format!("已用合并提交将 {base} 的 {commits} 合并到 {branch}；没有改写任何提交。{how}"),
+        format!("已用合并提交将 {base} 的 {commits}合并到 {branch}；没有改写任何提交。{how}"),
     )
 }
 
@@ -157,7 +157,7 @@ pub fn fork_deleted(language: Language) -> String {
     language
         .pick(
             "The fork that this pull request comes from was deleted, so there is no branch to push to. The change is below as a patch.",
-            "此 pull request 所来自的 fork 已被删除，没有可推送的分支。改动以补丁形式附在下方。",
+            "此拉取请求所来自的 fork 已被删除，没有可推送的分支。改动以补丁形式附在下方。",
         )
         .to_owned()
 }

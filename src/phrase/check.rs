@@ -17,7 +17,7 @@ pub const REPAIR: &str = "Checks fail on the head of this pull request, whose ch
 pub fn head_moved(language: Language, who: &str, sha: &str) -> String {
     language.pick(
         format!("{who} pushed {sha} to this pull request while it is worked on. Nothing of that is overwritten."),
-        format!("处理期间 {who} 向此合并请求推送了 {sha}。这些提交不会被覆盖。"),
+        format!("处理期间 {who} 向此拉取请求推送了 {sha}。这些提交不会被覆盖。"),
     )
 }
 
@@ -53,6 +53,54 @@ pub fn base_unknown(language: Language, names: &str, base: &str, command: &str) 
     )
 }
 
+/// Why nothing is repaired now, where nothing is said on the pull request: for whoever asks where
+/// the work stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Nobody wants it any more.
+    Closed,
+    /// There are other commits by now.
+    HeadMoved,
+    /// Somebody had them run again.
+    PassedMeanwhile,
+    /// The same commit failed and passed.
+    Flaky,
+    /// Nothing says that one fails.
+    NoneFails,
+    /// Some took too long, and none failed.
+    NotOver,
+    /// They are waited for.
+    UnderWay,
+    /// One failed, and the others are waited for.
+    OthersUnderWay,
+    /// Those of the base are waited for.
+    BaseUnderWay,
+    /// They were asked to run once more.
+    RunAgain,
+}
+
+/// As a reason.
+pub fn why(language: Language, why: Why) -> &'static str {
+    match why {
+        Why::Closed => language.pick("the pull request is closed", "拉取请求已关闭"),
+        Why::HeadMoved => language.pick(
+            "the checks are of a commit that is not the head any more (head_moved)",
+            "这些检查属于已不是最新的提交（head_moved）",
+        ),
+        Why::PassedMeanwhile => language.pick("the checks have passed meanwhile", "检查现已通过"),
+        Why::Flaky => language.pick(
+            "the checks failed and passed on the same commit (flaky)",
+            "同一提交上的检查先失败后通过（不稳定）",
+        ),
+        Why::NoneFails => language.pick("no check is known to fail any more", "已没有已知失败的检查"),
+        Why::NotOver => language.pick("no check fails; some are not over", "没有检查失败，部分尚未结束"),
+        Why::UnderWay => language.pick("checks are still under way", "检查仍在进行"),
+        Why::OthersUnderWay => language.pick("other checks are still under way", "其他检查仍在进行"),
+        Why::BaseUnderWay => language.pick("the checks of the base are still under way", "基础提交的检查仍在进行"),
+        Why::RunAgain => language.pick("failed checks run again", "失败的检查正在重新运行"),
+    }
+}
+
 /// It was tried often enough.
 pub fn enough(language: Language, names: &str, rounds: usize) -> String {
     language.pick(
@@ -64,7 +112,7 @@ pub fn enough(language: Language, names: &str, rounds: usize) -> String {
 /// Some checks did not come to their end in time.
 pub fn went_on(language: Language, names: &str) -> String {
     language.pick(
-        format!("Not waited for any longer: {names}. This goes by the checks that are over."),
+        format!("No longer waited for: {names}. What follows goes by the checks that are over."),
         format!("不再等待：{names}。以下依据已完成的检查进行。"),
     )
 }
@@ -80,7 +128,8 @@ pub fn unread(language: Language, parts: &str) -> String {
 /// Names as a list, each code already, at most ten.
 pub fn list(language: Language, names: &[String]) -> String {
     const SHOWN: usize = 10;
-    let mut out = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let shown: Vec<String> = names.iter().take(SHOWN).cloned().collect();
+    let mut out = shown.join(language.pick(", ", "、"));
     if let Some(more) = names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = match language {
             Language::English => write!(out, " and {more} more"),
@@ -92,7 +141,7 @@ pub fn list(language: Language, names: &[String]) -> String {
 
 /// Title of our check while work goes on.
 pub fn working(language: Language) -> &'static str {
-    language.pick("At work on this pull request", "正在处理此合并请求")
+    language.pick("At work on this pull request", "正在处理此拉取请求")
 }
 
 /// Summary of it.

@@ -34,12 +34,48 @@ pub fn unknown_verb(language: Language, verb: Option<&str>) -> String {
     }
 }
 
+/// What a verb wants behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// What shall be different.
+    Remarks,
+    /// An answer.
+    Words,
+    /// A question.
+    Question,
+    /// Words, and nothing that looks like an option.
+    NoOptions,
+    /// `publish`, or nothing.
+    PublishOrNothing,
+    /// The number of a draft, or nothing.
+    NumberOrNothing,
+    /// Money.
+    Sum,
+}
+
 /// A verb whose words are not right.
-pub fn bad_argument(language: Language, verb: &str, expected: (&str, &str)) -> String {
-    language.pick(
-        format!("`{verb}` {}.", expected.0),
-        format!("`{verb}` {}。", expected.1),
-    )
+pub fn bad_argument(language: Language, verb: &str, expected: Expected) -> String {
+    let expected = match expected {
+        Expected::Remarks => language.pick("needs to know what to do differently", "需要说明哪里要改"),
+        Expected::Words => language.pick("needs your words", "需要写明回答"),
+        Expected::Question => language.pick("needs a question", "需要一个问题"),
+        Expected::NoOptions => language.pick(
+            "takes no options: write what you want in words",
+            "不接受选项：请直接用文字说明",
+        ),
+        Expected::PublishOrNothing => {
+            language.pick("may be followed by `publish` and nothing else", "后面只能跟 `publish`")
+        }
+        Expected::NumberOrNothing => language.pick(
+            "may be followed by the number of a draft and nothing else",
+            "后面只能跟一个草稿编号",
+        ),
+        Expected::Sum => language.pick(
+            "needs a sum in US dollars, such as `$5` or `$2.50`",
+            "需要一个美元金额，例如 `$5` 或 `$2.50`",
+        ),
+    };
+    language.pick(format!("`{verb}` {expected}."), format!("`{verb}` {expected}。"))
 }
 
 /// What `stop` says of requests that waited for their turn; whether it stopped work, too.
@@ -165,14 +201,14 @@ pub fn too_many_answers(language: Language) -> &'static str {
 
 /// Where a job stands; `before` counts those that come first, for one that waits.
 pub fn stands(language: Language, job: &str, state: &str, before: Option<u64>, reason: Option<&str>) -> String {
-    let chinese_state = match state {
-        "queued" => "排队中",
-        "leased" => "运行中",
-        "waiting" => "等待答复",
-        "publishing" => "发布中",
-        "done" => "已完成",
-        "cancelled" => "已取消",
-        "dead" => "已放弃",
+    let state = match state {
+        "queued" => language.pick("queued", "排队中"),
+        "leased" => language.pick("at work", "运行中"),
+        "waiting" => language.pick("waiting for an answer", "等待答复"),
+        "publishing" => language.pick("publishing", "发布中"),
+        "done" => language.pick("done", "已完成"),
+        "cancelled" => language.pick("stopped", "已停止"),
+        "dead" => language.pick("given up", "已放弃"),
         other => other,
     };
     let place = before.map_or_else(String::new, |before| match before {
@@ -184,7 +220,7 @@ pub fn stands(language: Language, job: &str, state: &str, before: Option<u64>, r
     });
     language.pick(
         format!("- job {job} is **{state}**{place}{reason}"),
-        format!("- 任务 {job}：**{chinese_state}**{place}{reason}"),
+        format!("- 任务 {job}：**{state}**{place}{reason}"),
     )
 }
 

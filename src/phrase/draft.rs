@@ -94,7 +94,7 @@ pub fn noticed(language: Language, count: usize) -> String {
 /// A run that was to write drafts and wrote none.
 pub fn nothing_drafted(language: Language) -> &'static str {
     language.pick(
-        "The run ended without a draft that keeps the contract of an issue, so there is nothing to create.",
+        "The run ended without a complete draft, so there is nothing to create.",
         "运行结束时没有符合规范的草稿，因此没有可创建的内容。",
     )
 }
@@ -373,7 +373,8 @@ pub fn advised(language: Language) -> &'static str {
 
 /// Something could not be created.
 pub fn not_created(language: Language, why: &str) -> String {
-    language.pick(format!("It was not created: {why}"), format!("没有创建：{why}"))
+    let why = why.trim_end_matches(['.', '。']);
+    language.pick(format!("It was not created: {why}."), format!("没有创建：{why}。"))
 }
 
 /// A sub-issue could not be put under its epic.

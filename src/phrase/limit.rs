@@ -6,7 +6,7 @@ use super::Language;
 fn named(language: Language, of: &str) -> &str {
     let chinese = match of {
         "replies" => "回复次数",
-        "tokens" => "token 数",
+        "tokens" => " token 数",
         "time" => "时间",
         "money" => "费用",
         other => other,
@@ -30,9 +30,14 @@ pub fn reached(language: Language, of: &str, used: &str) -> String {
 
 /// A limit that comes near.
 pub fn near(language: Language, percent: f64, of: &str, used: &str) -> String {
+    let verb = if matches!(of, "replies" | "tokens") {
+        "are"
+    } else {
+        "is"
+    };
     let of = named(language, of);
     language.pick(
-        format!("{percent:.0} % of the {of} are used ({used})"),
-        format!("{of}已用 {percent:.0}%（{used}）"),
+        format!("{percent:.0} % of the {of} {verb} used ({used})"),
+        format!("{}已用 {percent:.0}%（{used}）", of.trim_start()),
     )
 }

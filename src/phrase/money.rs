@@ -46,8 +46,8 @@ pub fn near(language: Language, used: &Used) -> String {
     let named = named(language, used.cap, used.most);
     let percent = (used.sum.share_of(used.most) * 100.0).floor();
     language.pick(
-        format!("{percent:.0} % of {named} are used ({}).", used.sum),
-        format!("{named}已用去 {percent:.0}%({})。", used.sum),
+        format!("{percent:.0} % of {named} is used ({}).", used.sum),
+        format!("{named} 已用去 {percent:.0}%（{}）。", used.sum),
     )
 }
 
@@ -56,18 +56,18 @@ pub fn reached(language: Language, used: &Used, help: &Help<'_>) -> String {
     let named = named(language, used.cap, used.most);
     let what = language.pick(
         format!("{named} is reached ({} used)", used.sum),
-        format!("已达到{named}(已用 {})", used.sum),
+        format!("已达到{named}（已用 {}）", used.sum),
     );
     let how = match used.cap {
         Cap::Job | Cap::Issue | Cap::Pull => raise(language, used, help),
         Cap::RepositoryDay | Cap::InstallationDay | Cap::ServiceDay => language
             .pick(
                 "it begins anew at 00:00 UTC; until then, only the operator of this service can raise it",
-                "该上限在 UTC 00:00 重新计算;在此之前只有本服务的运营者可以提高",
+                "该上限在 UTC 00:00 重新计算；在此之前只有本服务的运营者可以提高",
             )
             .to_owned(),
     };
-    language.pick(format!("{what}; {how}"), format!("{what};{how}"))
+    language.pick(format!("{what}; {how}"), format!("{what}；{how}"))
 }
 
 fn raise(language: Language, used: &Used, help: &Help<'_>) -> String {
@@ -82,7 +82,7 @@ fn raise(language: Language, used: &Used, help: &Help<'_>) -> String {
     let Help { command, most } = help;
     language.pick(
         format!("a comment with `{command} budget $N` raises it (up to {most}), and the work can be asked for again"),
-        format!("用评论 `{command} budget $N` 可以提高(最多 {most}),然后可以重新发起任务"),
+        format!("用评论 `{command} budget $N` 可以提高（最多 {most}），然后可以重新发起任务"),
     )
 }
 
@@ -93,7 +93,17 @@ pub fn unpriced(language: Language, model: &str) -> String {
             "The price of {model} is unknown, so its money is not counted and no cap of money can stop it. Tokens, \
              replies and time are limited. The operator sets `model.prices`."
         ),
-        format!("{model} 的价格未知,因此费用没有计入,费用上限也无法让它停止;令牌数、回复数和时间仍受限制。请运营者设置 `model.prices`。"),
+        format!("{model} 的价格未知，因此费用没有计入，费用上限也无法让它停止；token 数、回复数和时间仍受限制。请运营者设置 `model.prices`。"),
+    )
+}
+
+/// Money is not counted in a run without caps of its own.
+pub fn not_counted(language: Language, model: &str) -> String {
+    language.pick(
+        format!(
+            "The price of {model} is not configured, so money is not counted; tokens, replies and time are limited."
+        ),
+        format!("没有配置 {model} 的价格，因此不计费用；token 数、回复数和时间仍受限制。"),
     )
 }
 
@@ -104,7 +114,7 @@ pub fn cost(language: Language, known: Usd, some_unknown: bool) -> String {
         (true, false) => language.pick("price unknown", "价格未知").to_owned(),
         (true, true) => language.pick(
             format!("{known} and calls of unknown price"),
-            format!("{known},另有价格未知的调用"),
+            format!("{known}，另有价格未知的调用"),
         ),
     }
 }
@@ -135,7 +145,7 @@ pub fn set(language: Language, now: &Used, before: Option<Usd>) -> String {
     let rest = if now.sum >= now.most {
         language.pick(
             " That is reached already: no further call of the model is made.",
-            "该上限已经达到:不会再调用模型。",
+            "该上限已经达到：不会再调用模型。",
         )
     } else {
         ""
@@ -146,7 +156,7 @@ pub fn set(language: Language, now: &Used, before: Option<Usd>) -> String {
             now.most, now.sum
         ),
         format!(
-            "现在{named}的全部工作最多可花费 {};{before}。目前已花费:{}。{rest}",
+            "现在{named}的全部工作最多可花费 {}；{before}。目前已花费：{}。{rest}",
             now.most, now.sum
         ),
     )
@@ -158,7 +168,7 @@ pub fn too_much(language: Language, asked: Usd, most: Usd) -> String {
         return language
             .pick(
                 "Comments may not set caps on this service; its operator does. Nothing was changed.",
-                "本服务不允许通过评论设置费用上限;请联系运营者。没有作任何更改。",
+                "本服务不允许通过评论设置费用上限；请联系运营者。没有作任何更改。",
             )
             .to_owned();
     }
@@ -167,7 +177,7 @@ pub fn too_much(language: Language, asked: Usd, most: Usd) -> String {
             "{asked} is more than a comment may set here: the limit is {most}. Nothing was changed; the operator of this \
              service can set more."
         ),
-        format!("{asked} 超过了评论可以设置的上限 {most}。没有作任何更改;本服务的运营者可以设置更高的金额。"),
+        format!("{asked} 超过了评论可以设置的上限 {most}。没有作任何更改；本服务的运营者可以设置更高的金额。"),
     )
 }
 
@@ -193,7 +203,7 @@ mod tests {
         let issue = used(Cap::Issue, 2_000, 1_799);
         assert_eq!(
             near(Language::English, &issue),
-            "89 % of the cap of $20.00 for this issue are used ($17.99)."
+            "89 % of the cap of $20.00 for this issue is used ($17.99)."
         );
         assert!(near(Language::Chinese, &issue).contains("此议题的费用上限 $20.00"));
         assert_eq!(used_of(Language::English, &issue), "$17.99 of $20.00 for this issue");

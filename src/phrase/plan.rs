@@ -20,7 +20,7 @@ pub fn parts(language: Language) -> [&'static str; 4] {
 pub fn how(language: Language, command: &str) -> String {
     language.pick(
         format!(
-            "Go on with `{command} approve`, with remarks if you like. Change it with `{command} revise` and what shall be \
+            "Go on with `{command} approve`, with remarks if you like. To change it, write `{command} revise` and what shall be \
              different."
         ),
         format!("用 `{command} approve` 批准（可附意见）；用 `{command} revise` 加上意见要求修改。"),

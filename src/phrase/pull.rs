@@ -91,13 +91,18 @@ pub fn binary(language: Language) -> &'static str {
 
 /// Files that are not named.
 pub fn more_files(language: Language, more: usize) -> String {
-    language.pick(format!("- and {more} more files"), format!("- 以及另外 {more} 个文件"))
+    let files = if more == 1 { "file" } else { "files" };
+    language.pick(
+        format!("- and {more} more {files}"),
+        format!("- 以及另外 {more} 个文件"),
+    )
 }
 
 /// Remarks that are not shown.
 pub fn more_remarks(language: Language, more: usize) -> String {
+    let remarks = if more == 1 { "remark" } else { "remarks" };
     language.pick(
-        format!("and {more} more remarks like these"),
+        format!("and {more} more {remarks} like these"),
         format!("以及另外 {more} 条类似说明"),
     )
 }
@@ -196,8 +201,9 @@ pub fn origin(language: Language, of: &Origin<'_>) -> String {
 
 /// Turns and tokens.
 pub fn tokens(language: Language, turns: u32, input: u64, output: u64) -> String {
+    let word = if turns == 1 { "turn" } else { "turns" };
     language.pick(
-        format!("{turns} turns, {input} tokens in, {output} out"),
+        format!("{turns} {word}, {input} tokens in, {output} out"),
         format!("{turns} 轮，输入 {input}、输出 {output} 个 token"),
     )
 }

@@ -24,11 +24,11 @@ pub fn last_words(language: Language, why: &str, words: &str) -> String {
 pub fn against_rules(language: Language, broken: &str) -> String {
     language.pick(
         format!(
-            "the change breaks rules that only a person may break: {broken}. Nothing of it was kept. Make the change to these \
+            "the change breaks rules that only a person may break ({broken}). Nothing of it was kept. Make the change to these \
              files yourself, or ask again for the rest without them"
         ),
         format!(
-            "改动违反了只有人才能违反的规则：{broken}。没有保留任何内容。请自行修改这些文件，或另行要求处理其余部分"
+            "改动违反了只有人才能违反的规则（{broken}）。没有保留任何内容。请自行修改这些文件，或另行要求处理其余部分"
         ),
     )
 }
@@ -36,7 +36,7 @@ pub fn against_rules(language: Language, broken: &str) -> String {
 /// Nothing differs although the agent says it is done.
 pub fn no_difference(language: Language, summary: &str) -> String {
     language.pick(
-        format!("no file differs from the base. The agent's summary: {summary}"),
+        format!("No file differs from the base. The agent's summary: {summary}"),
         format!("没有文件与基准不同。代理的总结：{summary}"),
     )
 }
@@ -123,6 +123,62 @@ pub fn stopped(language: Language) -> &'static str {
 /// Somebody stopped it.
 pub fn asked_to_stop(language: Language, who: &str) -> String {
     language.pick(format!("{who} asked to stop"), format!("{who} 要求停止"))
+}
+
+/// What happened on GitHub that ends work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// The label is off.
+    Unlabelled,
+    /// The issue is closed.
+    IssueClosed,
+    /// The issue is gone.
+    IssueDeleted,
+    /// The issue is in another repository.
+    IssueMoved,
+    /// The pull request is closed or merged.
+    PullClosed,
+    /// The comment with the command is gone.
+    CommentDeleted,
+    /// The repository is gone.
+    RepositoryDeleted,
+    /// The repository belongs to somebody else.
+    RepositoryMoved,
+    /// The App may not see this repository any more.
+    TakenOff,
+    /// The App is gone.
+    Uninstalled,
+    /// The App may do nothing for now.
+    Suspended,
+}
+
+/// As the reason why work ended.
+pub fn happened(language: Language, happened: Happened) -> &'static str {
+    match happened {
+        Happened::Unlabelled => language.pick("the label was removed", "标签已被移除"),
+        Happened::IssueClosed => language.pick("the issue was closed", "议题已关闭"),
+        Happened::IssueDeleted => language.pick("the issue was deleted", "议题已删除"),
+        Happened::IssueMoved => language.pick("the issue was moved to another repository", "议题已移至另一个仓库"),
+        Happened::PullClosed => language.pick("the pull request was closed", "拉取请求已关闭"),
+        Happened::CommentDeleted => {
+            language.pick("the comment that asked for it was deleted", "提出请求的评论已被删除")
+        }
+        Happened::RepositoryDeleted => language.pick("the repository was deleted", "仓库已删除"),
+        Happened::RepositoryMoved => language.pick("the repository has another owner now", "仓库已归其他所有者"),
+        Happened::TakenOff => language.pick("the App was taken off the repository", "App 已从此仓库移除"),
+        Happened::Uninstalled => language.pick("the App was uninstalled", "App 已被卸载"),
+        Happened::Suspended => language.pick("the App was suspended", "App 已被暂停"),
+    }
+}
+
+/// The service ends for now, and the job goes on later.
+pub fn service_stopped(language: Language) -> &'static str {
+    language.pick("the service was stopped", "服务已停止")
+}
+
+/// Somebody lost the right, or the App did.
+pub fn permission(language: Language, why: &str) -> String {
+    language.pick(format!("permission: {why}"), format!("权限：{why}"))
 }
 
 /// Nobody answered in time.

@@ -6,8 +6,8 @@ use super::Language;
 /// The verdict as a headline.
 pub fn verdict(language: Language, verdict: &str) -> &'static str {
     match verdict {
-        "pass" => language.pick("### Nothing here has to be mended", "### 没有必须修改之处"),
-        "rebuild" => language.pick("### Better begun anew", "### 建议重新实现"),
+        "pass" => language.pick("### Nothing has to change", "### 没有必须修改之处"),
+        "rebuild" => language.pick("### Better to start over", "### 建议重新实现"),
         _ => language.pick("### This needs a fix", "### 需要修改"),
     }
 }

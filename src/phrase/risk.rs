@@ -135,8 +135,9 @@ pub fn binary(language: Language, path: &str, size: &str) -> String {
 
 /// Much more goes than comes.
 pub fn deletes_much(language: Language, files: usize, deleted: u64, added: u64) -> String {
+    let whole = if files == 1 { "whole file" } else { "whole files" };
     language.pick(
-        format!("The change deletes much: {files} whole files, {deleted} lines (it adds {added})"),
+        format!("The change deletes much: {files} {whole}, {deleted} lines (it adds {added})"),
         format!("本改动删除较多：{files} 个完整文件，{deleted} 行（新增 {added} 行）"),
     )
 }

@@ -19,6 +19,22 @@ pub fn breaks_rules(language: Language, broken: &str) -> String {
     )
 }
 
+/// The request hides something from whoever reads it on the page.
+pub fn hidden_text(language: Language) -> &'static str {
+    language.pick(
+        "The request holds text that its web page does not show; the model sees it marked as hidden.",
+        "请求中含有网页上不显示的文字；模型会看到它被标为隐藏内容。",
+    )
+}
+
+/// An approval that could not be kept for later runs.
+pub fn this_run_only(language: Language, why: &str) -> String {
+    language.pick(
+        format!("The approval counts for this run only: {why}."),
+        format!("此批准仅对本次运行有效：{why}。"),
+    )
+}
+
 /// An earlier attempt is of no use.
 pub fn begins_anew(language: Language) -> &'static str {
     language.pick(
@@ -30,7 +46,7 @@ pub fn begins_anew(language: Language) -> &'static str {
 /// Keys of the repository's file that do nothing.
 pub fn no_effect(language: Language, file: &str, keys: &str) -> String {
     language.pick(
-        format!("`{file}`: {keys} has no effect in this version."),
+        format!("`{file}`: without effect in this version: {keys}."),
         format!("`{file}`：{keys} 在此版本中不起作用。"),
     )
 }

@@ -45,8 +45,8 @@ pub fn answered(language: Language) -> &'static str {
 /// The headline of a review.
 pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
     let (english, chinese) = match verdict {
-        "pass" => ("nothing that has to be mended", "没有必须修改之处"),
-        "rebuild" => ("better begun anew", "建议重新实现"),
+        "pass" => ("nothing has to change", "没有必须修改之处"),
+        "rebuild" => ("better to start over", "建议重新实现"),
         _ => ("needs a fix", "需要修改"),
     };
     language.pick(
@@ -58,7 +58,13 @@ pub fn reviewed(language: Language, verdict: &str, comments: u32) -> String {
                 many => format!("{many} comments on lines."),
             }
         ),
-        format!("### 🔍 已审查：{chinese}\n\n{comments} 条行评论。"),
+        format!(
+            "### 🔍 已审查：{chinese}\n\n{}",
+            match comments {
+                0 => "没有行评论。".to_owned(),
+                some => format!("{some} 条行评论。"),
+            }
+        ),
     )
 }
 
@@ -96,7 +102,7 @@ pub fn may_i_run(language: Language, key: &str) -> String {
 /// How to say yes or no.
 pub fn yes_or_no(language: Language, command: &str) -> String {
     language.pick(
-        format!("Say yes with `{command} approve`, or `{command} answer` and no, or what to do instead."),
+        format!("Say yes with `{command} approve`. To say no, or what to do instead, write `{command} answer` and your words."),
         format!("同意请用 `{command} approve`；否则用 `{command} answer` 说明不同意或应如何处理。"),
     )
 }
@@ -105,11 +111,11 @@ pub fn yes_or_no(language: Language, command: &str) -> String {
 pub fn until_then(language: Language, command: &str, by: &str) -> String {
     language.pick(
         format!(
-            "`{command} stop` ends the work instead. Only words of people who may write to this repository count.\n\n\
+            "`{command} stop` ends the work. Only what people with write access say counts.\n\n\
              Nothing runs until then. Without an answer by {by}, the work ends and what there is of it is kept on a branch."
         ),
         format!(
-            "用 `{command} stop` 结束工作。只有对此仓库有写权限的人的回复有效。\n\n\
+            "用 `{command} stop` 可结束工作。只有对此仓库有写权限的人的回复有效。\n\n\
              在此之前不会运行任何内容。若到 {by} 仍无回复，工作将结束，已有成果会保留在分支上。"
         ),
     )
@@ -202,6 +208,11 @@ pub fn failed(language: Language) -> &'static str {
     language.pick("### ❌ It did not work out", "### ❌ 未能完成")
 }
 
+/// Before the reason why work ended early.
+pub fn because(language: Language) -> &'static str {
+    language.pick("Reason: ", "原因：")
+}
+
 /// The headline of work that somebody stopped.
 pub fn stopped(language: Language) -> &'static str {
     language.pick("### ⏹️ Stopped", "### ⏹️ 已停止")
@@ -214,10 +225,21 @@ pub fn stop(language: Language) -> &'static str {
 
 /// Turns and tokens.
 pub fn tokens(language: Language, turns: u32, input: u64, output: u64) -> String {
+    let word = if turns == 1 { "turn" } else { "turns" };
     language.pick(
-        format!("{turns} turns · {input} tokens in, {output} out"),
+        format!("{turns} {word} · {input} tokens in, {output} out"),
         format!("{turns} 轮 · 输入 {input}、输出 {output} 个 token"),
     )
+}
+
+/// A stage that is over, with the time that it took.
+pub fn stage_done(language: Language, stage: &str, took: &str) -> String {
+    language.pick(format!("{stage} ({took})"), format!("{stage}（{took}）"))
+}
+
+/// Two sentences.
+pub fn two(language: Language, first: &str, second: &str) -> String {
+    language.pick(format!("{first} {second}"), format!("{first}{second}"))
 }
 
 /// Which attempt it is.

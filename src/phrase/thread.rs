@@ -28,7 +28,7 @@ pub fn lead(language: Language, said: Said) -> &'static str {
         Said::Deferred => language.pick("**Deferred:**", "**暂缓处理：**"),
         Said::Unchanged => language.pick("**Nothing was changed for this:**", "**此处没有改动：**"),
         Said::Unanswered => language.pick(
-            "The run that was asked to look at this thread ended without an answer to it. Nothing is claimed about it.",
+            "The run ended without an answer to this thread, so nothing is claimed about it.",
             "处理此讨论的运行结束时没有给出答复，因此这里不作任何结论。",
         ),
     }

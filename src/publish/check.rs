@@ -231,10 +231,11 @@ impl Commands {
             Ended::NotVerified | Ended::WentOn | Ended::Stopped | Ended::GaveUp | Ended::Nothing => Conclusion::Neutral,
         };
         let reason = match outcome {
-            Outcome::GaveUp { reason, .. }
-            | Outcome::Stopped { reason, .. }
-            | Outcome::Refused { reason }
-            | Outcome::NothingToDo { reason } => publisher.safe_within(reason, MAX_REASON_CHARS),
+            Outcome::GaveUp { reason, .. } | Outcome::Stopped { reason, .. } | Outcome::Refused { reason } => {
+                let lead = crate::phrase::status::because(language);
+                format!("{lead}{}", publisher.safe_within(reason, MAX_REASON_CHARS))
+            }
+            Outcome::NothingToDo { reason } => publisher.safe_within(reason, MAX_REASON_CHARS),
             Outcome::Pushed { sha, .. } if ended == Ended::WentOn => sha.to_string(),
             _ => String::new(),
         };

@@ -13,7 +13,7 @@ use crate::git::Import;
 use crate::github::GitHubError;
 use crate::ids::{BranchName, CommitSha, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
-use crate::phrase::{Language, plan as words, pull as phrase, reason, risk};
+use crate::phrase::{Language, plan as words, policy, pull as phrase, reason, risk};
 use crate::repo_config::PullRules;
 use crate::text;
 use crate::tool::Finish;
@@ -269,7 +269,7 @@ fn without_change(language: Language, result: &Result<'_>) -> Outcome {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
         Stop::Finished(Finish::NothingToDo { reason, .. }) => Outcome::NothingToDo { reason: reason.clone() },
         _ if !result.violations.is_empty() => {
-            let reason = reason::against_rules(language, &result.violations.join("; "));
+            let reason = reason::against_rules(language, &policy::list(language, result.violations));
             Outcome::GaveUp { reason, branch: None }
         }
         // They are handled before, on whatever they are about.

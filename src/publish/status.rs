@@ -296,14 +296,13 @@ fn with_marker(publisher: &Publisher, job: &Job, body: String) -> String {
 /// The Markdown of a status comment. `safe` is applied to everything that people or models wrote.
 pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let waits = open_question(view.events).filter(|_| view.outcome.is_none());
-    let mut text = match waits {
+    let mut parts = vec![match waits {
         Some((question, answer_by)) => asking::needs_you(view, question, answer_by, safe),
         None => headline(view, safe),
-    };
-    text.push('\n');
+    }];
     if view.outcome.is_none() && view.before.is_none() && waits.is_none() {
-        steps(&mut text, view);
-        agent_plan(&mut text, view, safe);
+        parts.push(steps(view));
+        parts.push(agent_plan(view, safe));
     }
     let landed = match (view.outcome, &view.job.outcome) {
         (Some(Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. }), _) => true,
@@ -311,20 +310,21 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         (Some(outcome), Some(planned)) => std::mem::discriminant(outcome) == std::mem::discriminant(planned),
         _ => false,
     };
-    if landed && !view.details.is_empty() {
-        let _ = writeln!(text, "{}", view.details);
+    if landed {
+        parts.push(view.details.to_owned());
     }
     let totals = Totals::of(view.events.iter().map(|event| &event.body));
     if totals.price_unknown {
         let model = safe(model_of(view.events).unwrap_or(words::the_model(view.language)));
-        let _ = writeln!(text, "\n> [!WARNING]\n> {}", money::unpriced(view.language, &model));
+        parts.push(format!("> [!WARNING]\n> {}", money::unpriced(view.language, &model)));
     }
-    notes(&mut text, view.events, safe);
-    if view.outcome.is_some() && !view.drafts.is_empty() {
-        let _ = writeln!(text, "\n{}", view.drafts);
+    parts.extend(notes(view.events, safe));
+    if view.outcome.is_some() {
+        parts.push(view.drafts.to_owned());
     }
-    let _ = write!(text, "\n<sub>{}</sub>", numbers(view, &totals));
-    text
+    parts.push(format!("<sub>{}</sub>", numbers(view, &totals)));
+    let parts = parts.iter().map(|part| part.trim_start_matches('\n').trim_end());
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The question that the log ends with, and how long its answer is waited for.
@@ -365,32 +365,27 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
             .iter()
             .any(|event| matches!(event.body, RunEvent::StageStarted { .. })) =>
         {
-            format!("{}\n", words::working(view.language))
+            words::working(language).to_owned()
         }
-        None => format!("{}\n", words::starting(view.language)),
+        None => words::starting(language).to_owned(),
         Some(Outcome::Opened { pull, branch, sha }) => {
-            let opened = words::opened(language, &pull.to_string(), branch.as_str(), sha.short());
-            format!("{opened}\n")
+            words::opened(language, &pull.to_string(), branch.as_str(), sha.short())
         }
-        Some(Outcome::Pushed { branch, sha }) => {
-            format!("{}\n", words::pushed(language, branch.as_str(), sha.short()))
-        }
-        Some(Outcome::Answered) => format!("{}\n", words::answered(view.language)),
-        Some(Outcome::Reviewed { verdict, comments }) => {
-            format!("{}\n", words::reviewed(view.language, verdict, *comments))
-        }
-        Some(Outcome::NothingToDo { reason }) => format!("{}\n\n{}\n", words::no_change(language), safe(reason)),
+        Some(Outcome::Pushed { branch, sha }) => words::pushed(language, branch.as_str(), sha.short()),
+        Some(Outcome::Answered) => words::answered(language).to_owned(),
+        Some(Outcome::Reviewed { verdict, comments }) => words::reviewed(language, verdict, *comments),
+        Some(Outcome::NothingToDo { reason }) => format!("{}\n\n{}", words::no_change(language), safe(reason)),
         Some(Outcome::Refused { reason }) => {
             let why = sentence(language, words::not_worked_on(language), &safe(reason));
-            format!("{}\n\n{why}{again}\n", words::not_done(language))
+            format!("{}\n\n{why}{again}", words::not_done(language))
         }
         Some(Outcome::GaveUp { reason, branch }) => {
-            let why = sentence(language, "", &safe(reason));
-            format!("{}\n\n{why}{}{again}\n", words::failed(language), kept(branch))
+            let why = sentence(language, words::because(language), &safe(reason));
+            format!("{}\n\n{why}{}{again}", words::failed(language), kept(branch))
         }
         Some(Outcome::Stopped { reason, branch }) => {
-            let why = sentence(language, "", &safe(reason));
-            format!("{}\n\n{why}{}{again}\n", words::stopped(language), kept(branch))
+            let why = sentence(language, words::because(language), &safe(reason));
+            format!("{}\n\n{why}{}{again}", words::stopped(language), kept(branch))
         }
     }
 }
@@ -400,7 +395,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
 fn sentence(language: Language, before: &str, reason: &str) -> String {
     let reason = reason.trim();
     if reason.contains('\n') {
-        format!("{before}\n\n{reason}\n\n").trim_start().to_owned()
+        format!("{}\n\n{reason}\n\n", before.trim_end())
     } else {
         format!(
             "{before}{}{}",
@@ -410,9 +405,10 @@ fn sentence(language: Language, before: &str, reason: &str) -> String {
     }
 }
 
-fn steps(text: &mut String, view: &StatusView<'_>) {
+fn steps(view: &StatusView<'_>) -> String {
     let events = view.events;
-    for (stage, words) in STAGES.into_iter().zip(words::stages(view.language)) {
+    let mut text = String::new();
+    for (stage, name) in STAGES.into_iter().zip(words::stages(view.language)) {
         let started = events
             .iter()
             .any(|event| matches!(&event.body, RunEvent::StageStarted { stage: other } if *other == stage));
@@ -421,34 +417,35 @@ fn steps(text: &mut String, view: &StatusView<'_>) {
             _ => None,
         });
         let _ = match (started, took) {
-            (_, Some(took_ms)) => writeln!(
-                text,
-                "- [x] {} ({})",
-                words,
-                text::duration_in_words(Duration::from_millis(took_ms))
-            ),
-            (true, None) => writeln!(text, "- [ ] **{words}** …"),
-            (false, None) => writeln!(text, "- [ ] {words}"),
+            (_, Some(took_ms)) => {
+                let took = text::duration_in_words(Duration::from_millis(took_ms));
+                writeln!(text, "- [x] {}", words::stage_done(view.language, name, &took))
+            }
+            (true, None) => writeln!(text, "- [ ] **{name}** …"),
+            (false, None) => writeln!(text, "- [ ] {name}"),
         };
     }
+    text
 }
 
-fn agent_plan(text: &mut String, view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) {
+fn agent_plan(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let steps = view.events.iter().rev().find_map(|event| match &event.body {
         RunEvent::PlanUpdated { steps } => Some(steps),
         _ => None,
     });
-    let Some(steps) = steps else { return };
-    let _ = writeln!(text, "\n{}", words::agents_plan(view.language));
+    let Some(steps) = steps else { return String::new() };
+    let mut text = format!("{}\n\n", words::agents_plan(view.language));
     for step in steps.iter().take(20) {
         // Cut first: what is made safe must not be cut in the middle of a mark.
         let line = safe(&text::cap_chars(&step.step, 200)).replace('\n', " ");
         let _ = writeln!(text, "- [{}] {line}", if step.done { 'x' } else { ' ' });
     }
+    text
 }
 
-fn notes(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
-    let notes: Vec<&str> = events
+/// The last notes, each in a line of its own; what is noted again at once is said once.
+fn notes(events: &[Event], safe: &dyn Fn(&str) -> String) -> Vec<String> {
+    let mut notes: Vec<&str> = events
         .iter()
         .filter_map(|event| match &event.body {
             RunEvent::Noted { text } | RunEvent::BudgetWarned { text } => Some(text.as_str()),
@@ -456,10 +453,10 @@ fn notes(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
             _ => None,
         })
         .collect();
-    for note in notes.iter().rev().take(MAX_NOTES).rev() {
-        let line = safe(&text::cap_chars(note, 600)).replace('\n', " ");
-        let _ = writeln!(text, "\n> {line}");
-    }
+    notes.dedup();
+    let last = notes.iter().skip(notes.len().saturating_sub(MAX_NOTES));
+    last.map(|note| format!("> {}", safe(&text::cap_chars(note, 600)).replace('\n', " ")))
+        .collect()
 }
 
 fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {
@@ -502,45 +499,4 @@ pub(super) fn model_of(events: &[Event]) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::effect::EffectState;
-    use crate::ids::EffectId;
-
-    fn last(seq: i64, details: &str) -> Effect {
-        Effect {
-            id: EffectId::new(DateTime::UNIX_EPOCH),
-            job: JobId::new(DateTime::UNIX_EPOCH),
-            seq,
-            dedupe_key: seq.to_string(),
-            body: EffectBody::FinalStatus {
-                details: details.to_owned(),
-                drafts: format!("drafts of {details}"),
-            },
-            state: EffectState::Skipped,
-            fence: 1,
-            sent_at: None,
-            tries: 12,
-            remote_id: None,
-            problem: None,
-        }
-    }
-
-    #[test]
-    fn words_that_could_not_be_said_are_kept_for_whoever_says_the_last_ones() {
-        let effects = [last(20, "first round"), last(1_020, "second round")];
-        assert_eq!(
-            last_words_of(&effects, 1_000),
-            ("second round", "drafts of second round")
-        );
-        assert_eq!(
-            last_words_of(&effects[..1], 0),
-            ("first round", "drafts of first round")
-        );
-        assert_eq!(
-            last_words_of(&effects[..1], 1_000),
-            ("", ""),
-            "they are of another round"
-        );
-    }
-}
+mod tests;

@@ -315,7 +315,7 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
         Err(problem) => {
             recorder
                 .record(RunEvent::Noted {
-                    text: words::nothing_used(reader.ports.language, &problem),
+                    text: words::nothing_used(reader.ports.language, &problem.in_words(reader.ports.language)),
                 })
                 .await?;
             Ok(RepoConfig::default())

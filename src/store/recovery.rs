@@ -184,7 +184,7 @@ impl Tx {
         }
         if lost.lost_leases >= i64::from(max_lost) {
             let why = format!(
-                "its worker was lost {} times in a row without any progress, the last one was {worker}",
+                "its worker was lost {} times in a row without any progress",
                 lost.lost_leases
             );
             self.end_job(&id, lost.fence, died(&why, now)).await?;
@@ -192,7 +192,7 @@ impl Tx {
         }
         if lost.attempt >= lost.max_attempts && !publishing {
             let why = format!(
-                "its worker {worker} was lost in attempt {} of {}",
+                "its worker was lost in attempt {} of {}",
                 lost.attempt, lost.max_attempts
             );
             self.end_job(&id, lost.fence, died(&why, now)).await?;

@@ -13,7 +13,7 @@ use crate::event::RunEvent;
 use crate::github::{Check, CheckRun, CheckSource, RepoClient, Rollup, Verdict};
 use crate::ids::CommitSha;
 use crate::job::{Job, JobError, Outcome, Trigger};
-use crate::phrase::check as words;
+use crate::phrase::check::{self as words, Why};
 use crate::publish::{self, Planned};
 use crate::run::{self, CONVERSATION, Sorted, Target};
 use crate::store::{JobFilter, StoreError};
@@ -93,29 +93,29 @@ impl Look<'_> {
         let number = number.ok_or_else(|| JobError::Fail("the job has no pull request".to_owned()))?;
         let pull = self.client.pull(number).await?;
         if pull.state != "open" {
-            return Ok(self.quietly("the pull request is closed"));
+            return Ok(self.quietly(Why::Closed));
         }
         if pull.head.sha != *self.sha {
-            return Ok(self.quietly("the checks are of a commit that is not the head any more (head_moved)"));
+            return Ok(self.quietly(Why::HeadMoved));
         }
         let head = self.rollup(self.sha).await?;
         let reruns = self.reruns().await?;
         match head.verdict() {
-            Verdict::Passed if reruns.is_empty() => return Ok(self.quietly("the checks have passed meanwhile")),
-            Verdict::Passed => return Ok(self.quietly("the checks failed and passed on the same commit (flaky)")),
-            Verdict::Unknown => return Ok(self.quietly("no check is known to fail any more")),
-            Verdict::Pending if !self.may_wait() => return Ok(self.quietly("no check fails; some are not over")),
-            Verdict::Pending => return Err(self.later("checks are still under way")),
+            Verdict::Passed if reruns.is_empty() => return Ok(self.quietly(Why::PassedMeanwhile)),
+            Verdict::Passed => return Ok(self.quietly(Why::Flaky)),
+            Verdict::Unknown => return Ok(self.quietly(Why::NoneFails)),
+            Verdict::Pending if !self.may_wait() => return Ok(self.quietly(Why::NotOver)),
+            Verdict::Pending => return Err(self.later(Why::UnderWay)),
             Verdict::Failed => {}
         }
         let open: Vec<&Check> = head.checks.iter().filter(|check| !check.state.is_completed()).collect();
         if !open.is_empty() && self.may_wait() {
-            return Err(self.later("other checks are still under way"));
+            return Err(self.later(Why::OthersUnderWay));
         }
         let base = self.rollup(&pull.base.sha).await?;
         let sorted = run::sort(&head, &base);
         if !sorted.pending.is_empty() && self.may_wait() {
-            return Err(self.later("the checks of the base are still under way"));
+            return Err(self.later(Why::BaseUnderWay));
         }
         if let Some(sentence) = self.sentence(&sorted, &pull.base.sha).await? {
             return Ok(Some(sentence));
@@ -199,15 +199,13 @@ impl Look<'_> {
                 .iter()
                 .any(|effect| effect.state == EffectState::Done)
             {
-                return Err(self.later("failed checks run again"));
+                return Err(self.later(Why::RunAgain));
             }
             return Ok(());
         }
         let waits = |effect: &&Effect| effect.state == EffectState::Done && !has_ended_again(effect, &runs);
         match reruns.iter().find(waits) {
-            Some(effect) if self.is_within(effect.sent_at, RERUN_PATIENCE) => {
-                Err(self.later("failed checks run again"))
-            }
+            Some(effect) if self.is_within(effect.sent_at, RERUN_PATIENCE) => Err(self.later(Why::RunAgain)),
             _ => Ok(()),
         }
     }
@@ -233,8 +231,8 @@ impl Look<'_> {
         words::list(self.worker.publisher.language, &names)
     }
 
-    fn quietly(&self, reason: &str) -> Option<Planned> {
-        let reason = reason.to_owned();
+    fn quietly(&self, why: Why) -> Option<Planned> {
+        let reason = words::why(self.worker.publisher.language, why).to_owned();
         Some(publish::ending(self.job(), Outcome::NothingToDo { reason }))
     }
 
@@ -258,13 +256,14 @@ impl Look<'_> {
     }
 
     /// Looks again after a pause that grows with the wait.
-    fn later(&self, reason: &str) -> JobError {
+    fn later(&self, why: Why) -> JobError {
         let now = self.worker.ports.clock.now();
         let waited = (now - self.job().created_at).to_std().unwrap_or_default();
         let least = self.worker.queue.config().retry_seconds;
         let pause = (waited / 4).clamp(least.min(LONGEST_PAUSE), LONGEST_PAUSE);
         let until = now + TimeDelta::from_std(pause).unwrap_or(TimeDelta::MAX);
-        JobError::Snooze(until, reason.to_owned())
+        let reason = words::why(self.worker.publisher.language, why).to_owned();
+        JobError::Snooze(until, reason)
     }
 }
 

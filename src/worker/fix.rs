@@ -206,7 +206,7 @@ impl Worker {
     pub(super) fn unless_drained(&self, in_hand: &InHand<'_>, finished: Finished) -> Result<Finished, JobError> {
         match finished.stop {
             Stop::Cancelled if !self.was_cancelled(in_hand) => {
-                Err(JobError::Retry("the service was stopped".to_owned()))
+                Err(JobError::Retry(reason::service_stopped(self.ports.language).to_owned()))
             }
             _ => Ok(finished),
         }

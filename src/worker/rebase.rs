@@ -14,7 +14,7 @@ use crate::event::{RunEvent, Stage};
 use crate::github::RepoClient;
 use crate::ids::{BranchName, CommitSha};
 use crate::job::{Job, JobError, Outcome};
-use crate::phrase::{branch as words, reason};
+use crate::phrase::{branch as words, policy, reason};
 use crate::publish::{self, BUNDLE, ByPatch, Carry, Checks, FinishedMerge, MergePlan, Planned};
 use crate::run::{
     self, BaseMerge, Bench, CONVERSATION, Earlier, EarlierMerge, Finished, Gathered, Joined, Place, Ports, Target,
@@ -387,7 +387,7 @@ impl Worker {
         let why = match &finished.stop {
             Stop::Budget(why) | Stop::Stuck(why) => why.clone(),
             Stop::Finished(Finish::Refused { reason } | Finish::NothingToDo { reason, .. }) => reason.clone(),
-            _ => finished.violations.join("; "),
+            _ => policy::list(language, &finished.violations),
         };
         let outcome = Outcome::GaveUp {
             reason: match files.is_empty() {

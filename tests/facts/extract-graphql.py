@@ -16,7 +16,7 @@ import sys
 
 FIELDS = {
     "Query": ["repository", "node"],
-    "Mutation": ["resolveReviewThread", "markPullRequestReadyForReview", "convertPullRequestToDraft"],
+    "Mutation": ["resolveReviewThread", "markPullRequestReadyForReview"],
     "Repository": ["pullRequest"],
     "PullRequest": ["id", "isDraft", "reviewThreads"],
     "PullRequestReviewThreadConnection": ["nodes", "pageInfo"],
@@ -39,9 +39,8 @@ FIELDS = {
     "Node": ["id"],
     "ResolveReviewThreadPayload": ["thread"],
     "MarkPullRequestReadyForReviewPayload": ["pullRequest"],
-    "ConvertPullRequestToDraftPayload": ["pullRequest"],
 }
-INPUTS = ["ResolveReviewThreadInput", "MarkPullRequestReadyForReviewInput", "ConvertPullRequestToDraftInput"]
+INPUTS = ["ResolveReviewThreadInput", "MarkPullRequestReadyForReviewInput"]
 POSSIBLE = {"Actor": None, "Node": ["PullRequestReviewThread"]}
 
 

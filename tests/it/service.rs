@@ -217,6 +217,14 @@ impl Service {
         }
     }
 
+    /// Kills the service, which runs in a process of its own, in the middle of whatever it does.
+    pub async fn kill(&mut self) {
+        let Some(Running::Process(mut child)) = self.running.take() else {
+            panic!("the service does not run in a process of its own");
+        };
+        child.kill().await.expect("the process is killed");
+    }
+
     /// Runs one command of an operator beside the service, to its end.
     pub async fn command(&self, arguments: &[&str]) -> std::process::Output {
         let command = tokio::process::Command::new(program())

@@ -18,7 +18,7 @@ fn job() -> JobId {
 }
 
 #[tokio::test]
-async fn an_interrupted_run_finds_its_checkout_again_and_only_a_complete_one() {
+async fn j2_an_interrupted_run_finds_its_checkout_again_and_only_a_complete_one() {
     let bench = Bench::start().await;
     let (state, id) = (bench.path("state"), job());
     assert_eq!(bench.mirror(), mirror_path(&state, RepoId(1)));
@@ -88,8 +88,9 @@ fn a_folder_is_removed_whatever_the_sandbox_did_and_nothing_else_is() {
     folder.remove().unwrap();
 }
 
+/// J2 and G29: what a dead run left is removed by the id of its job, and looked for on the disk.
 #[test]
-fn a_sweep_removes_orphans_and_goes_on_with_what_was_interrupted() {
+fn j2_g29_a_sweep_removes_orphans_and_goes_on_with_what_was_interrupted() {
     let state = tempfile::tempdir().unwrap();
     assert!(
         jobs_with_folders(state.path()).unwrap().is_empty(),

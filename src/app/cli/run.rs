@@ -22,6 +22,7 @@ use crate::git::{Git, GitError, LocalRepo, Remote, Signature, Uncommitted};
 use crate::ids::{BranchName, CommitSha, JobId, RepoName, RunId};
 use crate::job::JobError;
 use crate::memory::{Keeper, Lasting, Memory};
+use crate::phrase::{self, Language};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
 use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
@@ -497,14 +498,16 @@ impl Local<'_> {
         let Some(bytes) = read.await? else {
             return Ok(RepoConfig::default());
         };
-        let config = RepoConfig::parse(&String::from_utf8_lossy(&bytes))
-            .map_err(|problem| Problems(vec![format!("{problem} (as committed in {})", base.short())]))?;
+        let config = RepoConfig::parse(&String::from_utf8_lossy(&bytes)).map_err(|problem| {
+            Problems(vec![format!(
+                "{} (as committed in {})",
+                problem.in_words(Language::English),
+                base.short()
+            )])
+        })?;
         let unused = config.not_built();
         if !unused.is_empty() {
-            let text = format!(
-                "{REPO_CONFIG_PATH}: {} has no effect in this version",
-                unused.join(", ")
-            );
+            let text = phrase::run::no_effect(Language::English, REPO_CONFIG_PATH, &unused.join(", "));
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
         Ok(config)

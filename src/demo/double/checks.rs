@@ -180,17 +180,6 @@ impl State {
         Ok(answer)
     }
 
-    pub(super) fn list_check_suites(&self, call: &Call, repo: u64, name: &str) -> Result<Answer, Refused> {
-        let repo = self.repo(repo)?;
-        let sha = repo.commit_of(name);
-        let suites = repo.suites.values().filter(|suite| suite.head_sha == sha);
-        let suites: Vec<&Suite> = suites.collect();
-        let total = suites.len();
-        let mut answer = call.page(suites, |suite| self.shape_suite(repo, suite))?;
-        answer.body = json!({ "total_count": total, "check_suites": answer.body });
-        Ok(answer)
-    }
-
     pub(super) fn get_combined_status(&self, call: &Call, repo: u64, name: &str) -> Result<Answer, Refused> {
         let repo = self.repo(repo)?;
         let sha = repo.commit_of(name);

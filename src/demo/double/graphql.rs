@@ -14,12 +14,11 @@ use super::shape::{node_id, number_of, time};
 use super::state::State;
 
 /// An operation by its name, with a field that its text must have.
-const OPERATIONS: [(&str, &str); 5] = [
+const OPERATIONS: [(&str, &str); 4] = [
     ("ReviewThreads", "reviewThreads("),
     ("ThreadComments", "PullRequestReviewThread"),
     ("ResolveThread", "resolveReviewThread("),
     ("MarkReady", "markPullRequestReadyForReview("),
-    ("ConvertToDraft", "convertPullRequestToDraft("),
 ];
 
 /// GitHub shows no more on a page.
@@ -73,8 +72,7 @@ impl State {
             "ReviewThreads" => self.review_threads(caller, variables),
             "ThreadComments" => self.thread_comments(caller, variables),
             "ResolveThread" => self.resolve(caller, variables),
-            "MarkReady" => self.draft(caller, variables, "markPullRequestReadyForReview", false),
-            _ => self.draft(caller, variables, "convertPullRequestToDraft", true),
+            _ => self.mark_ready(caller, variables),
         };
         let body = match outcome {
             Ok(data) => json!({ "data": data }),
@@ -159,7 +157,7 @@ impl State {
         Ok(json!({ "resolveReviewThread": { "thread": thread } }))
     }
 
-    fn draft(&mut self, caller: &Caller, variables: &Value, field: &str, draft: bool) -> Result<Value, Problem> {
+    fn mark_ready(&mut self, caller: &Caller, variables: &Value) -> Result<Value, Problem> {
         let node = variables["pull"].as_str().unwrap_or_default();
         let wanted = number_of("PullRequest", node);
         let found = self.repos.values().find_map(|repo| {
@@ -168,8 +166,9 @@ impl State {
         });
         let (repo, number) = found.ok_or_else(|| Problem::not_found("node", node))?;
         self.allowed(caller, repo, Level::Write)?;
-        self.set_draft(repo, number, self.app.bot, draft)?;
-        Ok(json!({ field: { "pullRequest": { "id": node, "isDraft": draft } } }))
+        self.set_draft(repo, number, self.app.bot, false)?;
+        let pull = json!({ "id": node, "isDraft": false });
+        Ok(json!({ "markPullRequestReadyForReview": { "pullRequest": pull } }))
     }
 
     /// The repository and the first comment of a thread.

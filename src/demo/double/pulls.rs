@@ -128,31 +128,11 @@ impl State {
         Ok(number)
     }
 
-    pub(super) fn patch_pull(&mut self, call: &Call, repo_id: u64, number: u64) -> Result<Answer, Refused> {
-        if !self.repo(repo_id)?.pulls.contains_key(&number) {
-            return Err(Refused::not_found());
-        }
-        self.patch_issue(call, repo_id, number)?;
-        let repo = self.repo(repo_id)?;
-        let pull = repo.pulls.get(&number).ok_or_else(Refused::not_found)?;
-        Answer::ok(self.shape_pull(repo, pull, Detail::Alone))
-    }
     pub(super) fn list_files(&self, call: &Call, repo: u64, number: u64) -> Result<Answer, Refused> {
         let repo = self.repo(repo)?;
         let pull = repo.pulls.get(&number).ok_or_else(Refused::not_found)?;
         let files: Vec<&ChangedFile> = pull.comparison.files.iter().collect();
         call.page(files, |file| self.shape_file(repo, pull, file))
-    }
-
-    /// Pull requests within this repository that have the commit; GitHub does not look into forks.
-    pub(super) fn list_pulls_of_commit(&self, call: &Call, repo: u64, sha: &str) -> Result<Answer, Refused> {
-        let repo = self.repo(repo)?;
-        let has = |pull: &&Pull| {
-            let within = pull.comparison.commits.iter().any(|commit| commit == sha);
-            pull.head_repo == repo.id && (within || pull.merge_commit.as_deref() == Some(sha))
-        };
-        let pulls = repo.pulls.values().filter(has).collect();
-        call.page(pulls, |pull| self.shape_pull(repo, pull, Detail::Listed))
     }
 
     /// Takes a pull request out of draft or makes it one again.

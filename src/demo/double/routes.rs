@@ -283,7 +283,6 @@ impl State {
                 let pull = repo.pulls.get(&number(n)?).ok_or_else(Refused::not_found)?;
                 Answer::ok(self.shape_pull(repo, pull, Detail::Alone))
             }
-            ("PATCH", ["pulls", n]) => self.patch_pull(call, repo, number(n)?),
             ("GET", ["pulls", n, "comments"]) => self.list_review_comments(call, repo, number(n)?),
             ("POST", ["pulls", n, "comments", id, "replies"]) => self.post_reply(call, repo, number(n)?, number(id)?),
             ("GET", ["pulls", n, "files"]) => self.list_files(call, repo, number(n)?),
@@ -299,9 +298,7 @@ impl State {
             ("GET", []) => Answer::ok(self.shape_repository(repo)),
             ("GET", ["collaborators", login, "permission"]) => self.get_permission(repo, login),
             ("GET", ["git", "ref", name @ ..]) => self.get_ref(repo, &name.join("/")),
-            ("GET", ["commits", sha, "pulls"]) => self.list_pulls_of_commit(call, repo, sha),
             ("GET", ["commits", sha, "check-runs"]) => self.list_check_runs(call, repo, sha),
-            ("GET", ["commits", sha, "check-suites"]) => self.list_check_suites(call, repo, sha),
             ("GET", ["commits", sha, "status"]) => self.get_combined_status(call, repo, sha),
             ("POST", ["check-runs"]) => self.post_check_run(call, repo),
             ("GET", ["check-runs", id]) => self.get_check_run(repo, number(id)?),

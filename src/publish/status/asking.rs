@@ -36,9 +36,17 @@ pub(super) fn needs_you(
             words::how_to_answer(language, command, questions.len() > 1)
         }
         Question::Confirm { action, consequence } => {
-            let _ = writeln!(out, "1. {} {}", words::may_i(language), line(action));
+            let _ = writeln!(
+                out,
+                "1. {}",
+                words::two(language, words::may_i(language), &line(action))
+            );
             if !consequence.is_empty() {
-                let _ = writeln!(out, "   {} {}", words::consequence(language), line(consequence));
+                let _ = writeln!(
+                    out,
+                    "   {}",
+                    words::two(language, words::consequence(language), &line(consequence))
+                );
             }
             words::yes_or_no(language, command)
         }
@@ -57,7 +65,8 @@ pub(super) fn needs_you(
         }
     };
     let by = answer_by.format("%Y-%m-%d %H:%M UTC").to_string();
-    let _ = writeln!(out, "\n{how} {}", words::until_then(language, command, &by));
+    let how = words::two(language, &how, &words::until_then(language, command, &by));
+    let _ = writeln!(out, "\n{how}");
     out
 }
 

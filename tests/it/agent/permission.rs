@@ -154,7 +154,7 @@ async fn c06_a_denied_program_is_denied_in_every_part_of_a_line() {
 }
 
 #[tokio::test]
-async fn an_unattended_run_asks_nobody_and_does_what_was_allowed_before() {
+async fn j17_an_unattended_run_asks_nobody_and_does_what_was_allowed_before() {
     let mut bench = Bench::with(&[]).await;
     let person = Person::saying(&[]);
     bench.permission = rules(&["write_file:docs/"], &["write_file:*"], &[]).unattended();

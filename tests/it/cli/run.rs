@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use super::checkout::{Checkout, change, edit, finish, fix};
+use super::checkout::{Checkout, call, change, edit, finish, fix};
 use super::{User, snapshot, wait};
 
 #[test]
@@ -83,6 +83,42 @@ fn it_works_from_a_subfolder_and_in_a_linked_work_tree() {
     );
     assert_eq!(checkout.git_in(&beside, &["branch", "--show-current"]), "beside");
     checkout.user.assert_tidy();
+}
+
+/// G25: a folder is a folder, whatever it is called.
+#[test]
+fn g25_a_checkout_may_be_called_like_a_host() {
+    let checkout = Checkout::new();
+    let clone = checkout.user.path("github.com");
+    let path = clone.display().to_string();
+    checkout.git(&["clone", "--quiet", ".", &path]);
+    checkout.task_in(&clone, &fix(), &[]).assert_code(0);
+    let changed = checkout.git_in(&clone, &["diff", "--name-status", "main", "agent/add-do-not-subtract"]);
+    assert_eq!(changed, "M\tadd.sh");
+    assert_eq!(
+        checkout.other_branches(),
+        Vec::<String>::new(),
+        "the origin is left alone"
+    );
+}
+
+/// G20: what the agent sets for all of git is gone with its home folder.
+#[test]
+fn g20_the_users_own_settings_of_git_stay() {
+    let checkout = Checkout::new();
+    let mine = "[user]\n\tname = Mona\n";
+    checkout.user.write("home/.gitconfig", mine);
+    let set = "git config --global user.name Other && git config --global --get user.name";
+    let turns = json!([
+        call("run_command", json!({"command": set})),
+        edit(),
+        finish("done", "The operator was the wrong one."),
+    ]);
+    checkout.task(&turns, &[]).assert_code(0);
+    let now = std::fs::read_to_string(checkout.user.path("home/.gitconfig")).unwrap();
+    assert_eq!(now, mine);
+    let author = checkout.git(&["log", "-1", "--format=%an", "agent/add-do-not-subtract"]);
+    assert_ne!(author, "Other");
 }
 
 #[test]

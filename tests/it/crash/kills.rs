@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What was killed is gone within this time.
 const ORPHANS_GONE: Duration = Duration::from_secs(5);
 
+/// J16: what is at work is a lease that ends, not a mark that stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_kills_lose_nothing_on_sqlite() {
     kill_again_and_again(Database::sqlite()).await;

@@ -113,8 +113,9 @@ async fn a_server_without_filters_is_mirrored_in_full() {
     assert!(bench.workspace("a", "README.md").exists());
 }
 
+/// Links to rules are common, such as `CLAUDE.md` to `AGENTS.md`.
 #[tokio::test]
-async fn files_are_read_through_links_but_never_out_of_the_tree() {
+async fn g11_files_are_read_through_links_but_never_out_of_the_tree() {
     let bench = Bench::start().await;
     for (name, target) in [
         ("docs", "src"),

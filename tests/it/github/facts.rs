@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use forgehand::demo::double::{InlineComment, Recorded};
 use forgehand::effect::ReactionTarget;
 use forgehand::github::{
-    Access, Conclusion, GitHub, NewIssue, NewPull, NewReview, NewReviewComment, Openness, Progress, Pull, PullChange,
-    RepoClient, Severity, Side,
+    Access, Conclusion, GitHub, NewIssue, NewPull, NewReview, NewReviewComment, Progress, Pull, RepoClient, Severity,
+    Side,
 };
 use forgehand::ids::{CommentId, CommitSha, IssueNumber};
 use serde_json::{Value, json};
@@ -130,15 +130,7 @@ async fn drive_pull(stage: &Stage, client: &RepoClient, pull: &Pull) {
     client.reply_to_review_comment(number, root, "done").await.unwrap();
     client.resolve_thread(&threads[0].id).await.unwrap();
     client.pull_files(number, 10).await.unwrap();
-    client.pulls_of_commit(&pull.head.sha).await.unwrap();
     client.mark_ready(&pull.node_id).await.unwrap();
-    client.convert_to_draft(&pull.node_id).await.unwrap();
-    let change = PullChange {
-        title: Some("Better".to_owned()),
-        body: Some("Fixes #1".to_owned()),
-        state: Some(Openness::Open),
-    };
-    client.update_pull(number, &change).await.unwrap();
     client.merged_titles(&"main".parse().unwrap(), 10).await.unwrap();
 }
 
@@ -158,7 +150,6 @@ async fn drive_checks(stage: &Stage, client: &RepoClient, sha: &CommitSha) {
     client.annotations(run.id, 10).await.unwrap();
     client.rerequest_check_run(run.id).await.unwrap();
     client.rollup(sha).await.unwrap();
-    client.check_suites(sha, 10).await.unwrap();
 }
 
 /// The operation of a recorded request: the description's path has `{names}` for parts.

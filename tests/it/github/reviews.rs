@@ -260,13 +260,14 @@ async fn errors_of_graphql_are_told_apart() {
         .double
         .fault("POST /graphql", Fault::status(502, "bad gateway"), 2);
     client.review_threads(number, 10).await.unwrap();
+    stage.double.set_draft(REPO, number.0, true, "ada").unwrap();
     let pull = client.pull(number).await.unwrap();
     let before = count(&stage.double, "POST", "/graphql");
     stage.double.fault("POST /graphql", Fault::ApplyThenReset, 1);
-    let unclear = client.convert_to_draft(&pull.node_id).await;
+    let unclear = client.mark_ready(&pull.node_id).await;
     assert!(matches!(unclear, Err(GitHubError::Unclear { .. })), "{unclear:?}");
     assert_eq!(count(&stage.double, "POST", "/graphql") - before, 1);
-    assert!(client.pull(number).await.unwrap().draft);
+    assert!(!client.pull(number).await.unwrap().draft);
 }
 
 #[tokio::test]
@@ -276,13 +277,13 @@ async fn a_change_by_graphql_is_a_write_like_any_other() {
     let client = stage.client(Access::Write);
     let pull = client.pull(number).await.unwrap();
     let late = client.clone().only_while(|| false);
-    let withheld = late.convert_to_draft(&pull.node_id).await;
+    let withheld = late.mark_ready(&pull.node_id).await;
     assert!(matches!(withheld, Err(GitHubError::Withheld { .. })), "{withheld:?}");
     late.review_threads(number, 10).await.unwrap();
     let reader = stage.client(Access::Read);
-    let forbidden = reader.convert_to_draft(&pull.node_id).await;
+    let forbidden = reader.mark_ready(&pull.node_id).await;
     assert!(matches!(forbidden, Err(GitHubError::Forbidden { .. })), "{forbidden:?}");
-    client.convert_to_draft(&pull.node_id).await.unwrap();
+    client.mark_ready(&pull.node_id).await.unwrap();
     let writes = stage.double.ledger();
     let changes = writes.iter().filter(|write| write.path == "/graphql");
     assert_eq!(changes.count(), 2, "the refused one and the one that was done");

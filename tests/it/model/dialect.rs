@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use forgehand::config::ModelConfig;
 use forgehand::model::{ChatReply, FinishReason, Message, Role, ToolCall};
+use forgehand::phrase::model::ModelNote;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -199,11 +200,10 @@ async fn a_server_that_takes_no_tools_gets_them_as_text_from_then_on() {
     let model = open(&config(&server));
     let first = model.complete(&request(), &CancellationToken::new()).await.unwrap();
     assert_eq!(calls(&first), [("grep", r#"{"pattern":"x"}"#)]);
-    assert!(
-        first.notes.iter().any(|note| note.contains("takes no tools")),
-        "{:?}",
-        first.notes
-    );
+    let in_text = ModelNote::ToolsInText {
+        model: "test-model".to_owned(),
+    };
+    assert_eq!(first.notes, [in_text]);
     let mut next = request();
     next.messages = conversation();
     let second = model.complete(&next, &CancellationToken::new()).await.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forgehand::config::ModelConfig;
 use forgehand::model::{ChatReply, ModelError};
+use forgehand::phrase::model::ModelNote;
 use forgehand::secret::Secret;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +39,7 @@ async fn l25_the_fallback_answers_for_a_first_that_is_down_and_says_so() {
     let reply = ask(model.as_ref()).await.unwrap();
     assert_eq!((reply.content.as_str(), reply.model.as_str()), ("Hello", "gpt-4o"));
     assert!(
-        reply.notes[0].contains("test-model did not answer") && reply.notes[0].contains("gpt-4o"),
+        matches!(&reply.notes[..], [ModelNote::FellBack { from, to, .. }] if from == "test-model" && to == "gpt-4o"),
         "{:?}",
         reply.notes
     );

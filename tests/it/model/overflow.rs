@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use forgehand::config::ModelConfig;
 use forgehand::model::{Message, ModelError};
+use forgehand::phrase::model::ModelNote;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -95,11 +96,11 @@ async fn c02_l37_a_server_that_cuts_silently_is_named_once_in_a_conversation() {
     let mut long = request();
     long.messages.push(Arc::new(Message::user("word ".repeat(12_000))));
     let first = model.complete(&long, &CancellationToken::new()).await.unwrap();
-    assert!(
-        first.notes.iter().any(|note| note.contains("num_ctx")),
-        "{:?}",
-        first.notes
-    );
+    let cut = ModelNote::CutSilently {
+        model: "test-model".to_owned(),
+        read: 4_000,
+    };
+    assert_eq!(first.notes, [cut]);
     assert_eq!(
         model.profile().context_window,
         4_096,

@@ -101,12 +101,13 @@ fn every_kind_of_change_is_exported() {
     });
 }
 
+/// G10: neither what builds leave nor what is written beside the workspace is part of the change.
 #[tokio::test]
-async fn litter_of_builds_stays() {
+async fn g10_litter_of_builds_and_scratch_files_stay() {
     let checkout = Checkout::open().await;
     checkout
         .run
-        .ok("mkdir -p target/debug node_modules/x a/__pycache__ .venv/bin; touch target/debug/x node_modules/x/y a/__pycache__/z.pyc b.pyc .venv/bin/python; echo '*.log' > .gitignore; touch x.log kept.txt")
+        .ok("mkdir -p target/debug node_modules/x a/__pycache__ .venv/bin; touch target/debug/x node_modules/x/y a/__pycache__/z.pyc b.pyc .venv/bin/python; echo '*.log' > .gitignore; touch x.log kept.txt ~/scratch /tmp/scratch")
         .await;
     assert_eq!(checkout.exported().await, "100644 A\t.gitignore\n100644 A\tkept.txt\n");
 }

@@ -151,7 +151,8 @@ impl Service {
 pub fn lasting(words: &str) -> String {
     let passing = [
         // A scripted model counts every conversation alike, so long ones seem to be cut.
-        (r"(?m)^> The server read only .*\n\n?", ""),
+        (r"(?m)^> (?:The server read only|服务器只读取了) .*\n\n?", ""),
+        (r"(?m)^Date: .*$", "Date: DATE"),
         (r"<!-- forgehand:v1:[^>]*-->", "<!-- MARKER -->"),
         (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID"),
         (r"\b[0-9a-f]{7,40}\b", "SHA"),

@@ -93,7 +93,7 @@ async fn a_crash_before_the_commit_leaves_neither_delivery_nor_job() {
 }
 
 #[tokio::test]
-async fn old_deliveries_are_removed_in_portions_oldest_first() {
+async fn j5_old_deliveries_are_removed_in_portions_oldest_first() {
     each(async |store| {
         for (guid, age) in [("old", 300), ("older", 400), ("oldest", 500), ("new", 10)] {
             let sent = delivery(guid, guid, in_seconds(-age));

@@ -8,7 +8,7 @@ use forgehand::job::{JobState, Outcome};
 use serde_json::json;
 
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, finish, mend, nothing_to_do, until, usual};
+use crate::service::{MONA, REPO, Service, finish, lasting, mend, nothing_to_do, until, usual};
 
 /// The model asks two things.
 fn ask_two() -> Reply {
@@ -73,14 +73,7 @@ async fn a_question_pauses_the_job_and_its_answer_ends_in_a_pull_request() {
         .tell(async |service: &mut Service| {
             let issue = asked(service, ask_two()).await;
             let words = service.our_only_words(issue);
-            assert!(
-                words.contains("\n1. Do tabs count") && words.contains("\n2. Shall "),
-                "{words}"
-            );
-            assert!(
-                words.contains("`/agent answer`") && words.contains("`/agent stop`"),
-                "{words}"
-            );
+            insta::assert_snapshot!("two_questions", lasting(&words));
             assert!(Command::parse(&words, "/agent").is_none(), "{words}");
             assert!(!words.contains("Shall @torvalds"), "{words}");
             assert_eq!(service.labels(issue), ["agent"], "the label stays until the end");

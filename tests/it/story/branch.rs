@@ -193,7 +193,7 @@ async fn p10_a_pull_request_that_is_merged_while_the_work_goes_on_gets_no_more_c
 }
 
 #[tokio::test]
-async fn a_branch_name_that_is_taken_is_left_alone() {
+async fn g26_a_branch_name_that_is_taken_is_left_alone() {
     usual()
         .tell(async |service: &mut Service| {
             let taken = "agent/1-the-last-word-is-not-counted";

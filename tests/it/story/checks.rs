@@ -6,7 +6,7 @@ use forgehand::ids::{IssueNumber, Subject};
 use forgehand::job::{Job, Outcome, Trigger};
 
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, bug_fix, finish, note, nothing_to_do, until, usual};
+use crate::service::{MONA, REPO, Service, bug_fix, finish, lasting, note, nothing_to_do, until, usual};
 
 mod own;
 
@@ -238,7 +238,7 @@ async fn several_failed_checks_are_one_job_which_waits_for_the_others() {
 }
 
 #[tokio::test]
-async fn a_check_that_never_ends_is_not_waited_for_for_ever() {
+async fn j8_a_check_that_never_ends_is_not_waited_for_for_ever() {
     usual()
         .configuration(|config| config.queue.retry_seconds = std::time::Duration::from_millis(5))
         .tell(async |service: &mut Service| {
@@ -252,7 +252,7 @@ async fn a_check_that_never_ends_is_not_waited_for_for_ever() {
             service.done().await;
             let words = service.our_only_words(pull);
             assert!(
-                words.starts_with("### ✅") && words.contains("Not waited for any longer"),
+                words.starts_with("### ✅") && words.contains("No longer waited for: "),
                 "{words}"
             );
         })
@@ -378,6 +378,41 @@ async fn without_the_permission_for_checks_the_work_goes_on() {
         .await;
 }
 
+/// The same the other way round: check runs count, statuses are not asked for in vain.
+#[tokio::test]
+async fn without_the_permission_for_statuses_failed_checks_are_repaired() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.github.set_permission("statuses", "none");
+            let main = service.github.branch(REPO, "main").unwrap().unwrap();
+            let set = |sha: &str, conclusion| {
+                service
+                    .github
+                    .set_check(REPO, sha, "lint", "completed", Some(conclusion))
+                    .unwrap()
+            };
+            set(&main, "success");
+            let (pull, head) = opened_on(service, None).await;
+            let refused = Fault::status(403, "This check run is not rerequestable");
+            service
+                .github
+                .fault("POST /repos/octo/words/check-runs/*/rerequest", refused, 1);
+            service.model.play([note("fix.txt"), finish()]);
+            set(&head, "failure");
+            service.done().await;
+            let after = service.only_pull().head_sha;
+            assert_ne!(after, head);
+            let words = service.our_only_words(pull);
+            assert!(
+                words.starts_with("### ✅") && words.contains("could be read: commit statuses"),
+                "{words}"
+            );
+            let ours = service.github.our_check_runs(REPO).unwrap();
+            assert!(ours.iter().all(|run| run.status == "completed"), "{ours:?}");
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn an_agent_that_finds_nothing_to_repair_says_so() {
     usual()
@@ -387,7 +422,8 @@ async fn an_agent_that_finds_nothing_to_repair_says_so() {
             fail(service, &head);
             service.done().await;
             assert_eq!(service.only_pull().head_sha, head);
-            assert!(service.our_only_words(pull).starts_with("### ☑️"));
+            let words = service.our_only_words(pull);
+            insta::assert_snapshot!("nothing_to_repair", lasting(&words));
         })
         .await;
 }

@@ -4,7 +4,7 @@ use forgehand::demo::double::{DeliveryState, Fault};
 use forgehand::job::Outcome;
 use tokio_util::sync::CancellationToken;
 
-use crate::service::{MONA, REPO, Service, bug_fix, finish, mend, note, until, usual};
+use crate::service::{MONA, REPO, Service, bug_fix, finish, note, until, usual};
 
 /// The GUID of the delivery that started the first job.
 fn guid_of(service: &Service, action: &str) -> String {
@@ -117,13 +117,24 @@ async fn a_label_on_a_closed_issue_starts_nothing() {
 }
 
 #[tokio::test]
-async fn two_issues_are_worked_on_at_the_same_time() {
+async fn j1_two_issues_are_worked_on_at_the_same_time_and_each_gets_its_own() {
     usual()
+        .repository(|seed| {
+            seed.file("count.sh", "wc -w\n")
+                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+                .commit("Count words")
+        })
         .tell(async |service: &mut Service| {
             let (first, second) = (CancellationToken::new(), CancellationToken::new());
-            let script = [mend().after(&first), mend().after(&second), finish(), finish()];
+            let script = [
+                note("a.txt").after(&first),
+                note("b.txt").after(&second),
+                finish(),
+                finish(),
+            ];
             service.model.play(script);
             service.labelled_issue();
+            service.model_is_asked(1).await;
             service.labelled_issue();
             service.model_is_asked(2).await;
             first.cancel();
@@ -134,7 +145,17 @@ async fn two_issues_are_worked_on_at_the_same_time() {
                 .iter()
                 .all(|job| matches!(job.outcome, Some(Outcome::Opened { .. })));
             assert!(all, "{opened:#?}");
-            assert_eq!(service.pulls().len(), 2);
+            let pulls = service.pulls();
+            assert_eq!(pulls.len(), 2);
+            for pull in pulls {
+                let (own, other) = if pull.head.starts_with("agent/1-") {
+                    ("+++ b/a.txt", "b.txt")
+                } else {
+                    ("+++ b/b.txt", "a.txt")
+                };
+                let diff = service.github.diff(REPO, "main", &pull.head).await.unwrap();
+                assert!(diff.contains(own) && !diff.contains(other), "{diff}");
+            }
         })
         .await;
 }

@@ -147,8 +147,9 @@ async fn a_rate_limit_is_waited_for_without_an_attempt() {
         .await;
 }
 
+/// A token ends after an hour, also in the middle of a job that takes longer.
 #[tokio::test]
-async fn tokens_that_end_early_are_minted_again() {
+async fn g17_tokens_that_end_early_are_minted_again() {
     usual()
         .tell(async |service: &mut Service| {
             let gate = tokio_util::sync::CancellationToken::new();

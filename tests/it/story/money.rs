@@ -110,7 +110,7 @@ async fn the_cap_of_a_job_ends_it_with_its_work_kept() {
             no_caps(config);
             config.budget.max_cost_usd = 0.1;
         },
-        "80 % of the cap of $0.10 for one job are used ($0.08).",
+        "80 % of the cap of $0.10 for one job is used ($0.08).",
         &[
             "the cap of $0.10 for one job is reached ($0.16 used)",
             "/agent budget $N",
@@ -127,7 +127,7 @@ async fn the_cap_of_an_issue_ends_the_work_on_it() {
             no_caps(config);
             config.budget.max_issue_usd = 0.1;
         },
-        "80 % of the cap of $0.10 for this issue are used ($0.08).",
+        "80 % of the cap of $0.10 for this issue is used ($0.08).",
         &[
             "for this issue is reached ($0.16 used)",
             "$0.16 of $0.10 for this issue",
@@ -144,7 +144,7 @@ async fn the_cap_of_a_repository_ends_the_work_of_the_day() {
             no_caps(config);
             config.budget.max_repository_day_usd = 0.1;
         },
-        "a day for this repository are used",
+        "a day for this repository is used",
         &["a day for this repository is reached ($0.16 used)", "00:00 UTC"],
     )
     .await;
@@ -157,7 +157,7 @@ async fn the_cap_of_an_installation_ends_the_work_of_the_day() {
             no_caps(config);
             config.budget.max_installation_day_usd = 0.1;
         },
-        "a day for this installation are used",
+        "a day for this installation is used",
         &["a day for this installation is reached ($0.16 used)", "00:00 UTC"],
     )
     .await;
@@ -170,7 +170,7 @@ async fn the_cap_of_the_service_ends_the_work_of_the_day() {
             no_caps(config);
             config.budget.max_day_usd = 0.1;
         },
-        "a day for the whole service are used",
+        "a day for the whole service is used",
         &["a day for the whole service is reached ($0.16 used)", "00:00 UTC"],
     )
     .await;
@@ -414,7 +414,7 @@ async fn a_warning_is_given_once_also_when_the_run_is_interrupted() {
             service.done().await;
             service.only_pull();
             let warned = warnings(service).await;
-            assert_eq!(warned, ["80 % of the cap of $0.10 for one job are used ($0.08)."]);
+            assert_eq!(warned, ["80 % of the cap of $0.10 for one job is used ($0.08)."]);
             service.our_only_words(issue);
         })
         .await;

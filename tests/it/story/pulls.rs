@@ -120,7 +120,7 @@ async fn a_verified_pull_request_is_marked_ready_where_that_is_wanted() {
             service.done().await;
             assert!(!service.only_pull().draft, "{}", service.everything_said());
             let words = service.our_only_words(issue);
-            assert!(!words.contains("has no effect"), "{words}");
+            assert!(!words.contains("without effect"), "{words}");
         })
         .await;
 }
@@ -298,6 +298,29 @@ async fn a_repositorys_own_label_starts_work_once_its_file_was_read() {
             service.done().await;
             service.only_pull();
             assert_eq!(service.labels(other), Vec::<String>::new());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_run_that_gets_stuck_and_one_that_is_stopped_are_told_in_chinese() {
+    usual()
+        .configuration(|config| config.github.language = forgehand::config::LanguageChoice::Zh)
+        .tell(async |service: &mut Service| {
+            service.model.play(["Well.", "Well.", "Well."].map(Reply::say));
+            let stuck = service.labelled_issue();
+            service.done().await;
+            service.model.play([mend(), Reply::silence()]);
+            let closed = service.labelled_issue();
+            service.model_is_asked(5).await;
+            service.github.close_issue(REPO, closed, MONA).unwrap();
+            service.done().await;
+            let words = service.our_only_words(stuck);
+            insta::assert_snapshot!("stuck_in_chinese", lasting(&words));
+            assert_eq!(english_of_ours(&words), Vec::<String>::new(), "{words}");
+            let words = service.our_only_words(closed);
+            insta::assert_snapshot!("stopped_in_chinese", lasting(&words));
+            assert_eq!(english_of_ours(&words), Vec::<String>::new(), "{words}");
         })
         .await;
 }

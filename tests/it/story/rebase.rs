@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, Setup, finish, note, usual};
+use crate::service::{MONA, REPO, Service, Setup, finish, lasting, note, usual};
 
 const FEATURE: &str = "feature";
 
@@ -123,10 +123,7 @@ async fn conflicts_with_the_base_are_settled_by_the_agent_and_named() {
                 assert!(prompt.contains(word), "{word}: {prompt}");
             }
             let words = service.our_only_words(pull);
-            assert!(
-                words.contains("Conflicts were settled by the agent in `README.md`"),
-                "{words}"
-            );
+            insta::assert_snapshot!("merged_with_conflicts", lasting(&words));
         })
         .await;
 }

@@ -76,6 +76,32 @@ async fn a_broken_file_is_reported_with_its_line_and_not_used() {
         .await;
 }
 
+/// One file of rules under two names is one set of rules, and a link to nowhere is no rule.
+#[tokio::test]
+async fn g11_rules_behind_links_are_read_once() {
+    usual()
+        .repository(|seed| {
+            seed.file("AGENTS.md", "Write short sentences.\n")
+                .symlink("CLAUDE.md", "AGENTS.md")
+                .symlink(".github/copilot-instructions.md", "nowhere.md")
+                .file("count.sh", "echo $(( $(wc -w) - 1 ))\n")
+                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+                .commit("Count words")
+        })
+        .tell(async |service: &mut Service| {
+            service.model.play(bug_fix());
+            service.labelled_issue();
+            service.done().await;
+            let pull = service.only_pull();
+            let requests = service.model.requests();
+            let messages = serde_json::to_string(requests[0].messages()).unwrap();
+            assert_eq!(messages.matches("Write short sentences.").count(), 1, "{messages}");
+            let diff = service.github.diff(REPO, "main", &pull.head).await.unwrap();
+            assert!(!diff.contains("CLAUDE.md"), "{diff}");
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn s14_p13_x08_instructions_come_from_the_default_branch_only() {
     usual()

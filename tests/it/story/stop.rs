@@ -3,7 +3,7 @@
 use forgehand::job::Outcome;
 
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, mend, usual};
+use crate::service::{MONA, REPO, Service, lasting, mend, usual};
 
 /// Lets the agent mend the bug and then think for ever.
 async fn in_the_middle(service: &Service) -> u64 {
@@ -38,6 +38,7 @@ async fn a_stop_keeps_the_work_on_a_branch_and_says_so() {
             let issue = in_the_middle(service).await;
             let asked = service.comment(issue, "/agent stop");
             check_stopped(service, issue, "mona asked to stop").await;
+            insta::assert_snapshot!("stopped", lasting(&service.our_only_words(issue)));
             let comments = service.github.comments(REPO, issue).unwrap();
             let stop = comments.into_iter().find(|comment| comment.id == asked).unwrap();
             assert!(stop.reactions.iter().any(|reaction| reaction.content == "eyes"));

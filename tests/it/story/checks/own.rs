@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{continuations, fail, opened_on};
 use crate::model_server::Reply;
-use crate::service::{MONA, REPO, Service, finish, note, nothing_to_do, until, usual};
+use crate::service::{MONA, REPO, Service, finish, lasting, note, nothing_to_do, until, usual};
 
 /// Our check runs on a commit, oldest first.
 fn runs(service: &Service, sha: &str) -> Vec<CheckRun> {
@@ -19,6 +19,13 @@ fn runs(service: &Service, sha: &str) -> Vec<CheckRun> {
 fn ended(service: &Service, sha: &str) -> Vec<String> {
     let runs = runs(service, sha).into_iter();
     runs.map(|run| run.conclusion.unwrap_or(run.status)).collect()
+}
+
+/// Title and summary of the last of our check runs on a commit.
+fn said(service: &Service, sha: &str) -> String {
+    let run = runs(service, sha).pop().expect("a check of ours");
+    let words = format!("{}\n\n{}", run.title.unwrap(), run.summary.unwrap());
+    lasting(&words)
 }
 
 /// The model's turn that breaks the test again.
@@ -36,11 +43,7 @@ async fn a_new_pull_request_is_verified_and_follow_ups_move_the_check_on() {
                 (run.name.as_str(), run.conclusion.as_deref()),
                 ("Forgehand", Some("success"))
             );
-            let summary = run.summary.unwrap();
-            assert!(
-                summary.contains("test.sh") && summary.contains("| ❌ exit 1 | ✅ exit 0 |"),
-                "{summary}"
-            );
+            insta::assert_snapshot!("verified_check", said(service, &first));
             let job = service.fix().await;
             assert_eq!(run.external_id, job.id.as_str());
             let gate = CancellationToken::new();
@@ -48,6 +51,7 @@ async fn a_new_pull_request_is_verified_and_follow_ups_move_the_check_on() {
             service.comment(pull, "/agent fix Write a.txt.");
             service.model_is_asked(4).await;
             assert_eq!(ended(service, &first), ["success", "in_progress"]);
+            insta::assert_snapshot!("check_at_work", said(service, &first));
             gate.cancel();
             service.done().await;
             let second = service.only_pull().head_sha;
@@ -72,6 +76,7 @@ async fn a_change_that_breaks_the_tests_fails_the_check_and_starts_nothing() {
                 service.everything_said()
             );
             assert_eq!(continuations(service).await, [], "our own check is no reason to repair");
+            insta::assert_snapshot!("failed_check", said(service, &head));
         })
         .await;
 }
@@ -100,6 +105,7 @@ async fn stopped_work_is_neutral() {
             service.comment(pull, "/agent stop");
             service.done().await;
             assert_eq!(ended(service, &head), ["success", "neutral"]);
+            insta::assert_snapshot!("stopped_check", said(service, &head));
         })
         .await;
 }
