@@ -4,6 +4,8 @@
 
 use serde::Deserialize;
 
+use crate::permission::HostRule;
+
 /// Where the file stands in a repository.
 pub const REPO_CONFIG_PATH: &str = ".github/forgehand.toml";
 
@@ -26,8 +28,8 @@ pub struct RepoConfig {
     pub format: Vec<String>,
     /// Image for container sandboxes.
     pub image: Option<String>,
-    /// Extra hosts that set-up may reach, within the server's policy.
-    pub egress: Vec<String>,
+    /// The only hosts that commands may reach, of those that the server allows.
+    pub egress: Option<Vec<String>>,
     /// Lower cap on money, in US dollars.
     pub max_cost_usd: Option<f64>,
     /// Lower cap on time, in minutes.
@@ -84,11 +86,20 @@ impl RepoConfig {
 
     /// Keys that are set and that this version does not act on, so that the person is told.
     pub fn not_built(&self) -> Vec<&'static str> {
-        let set = [("image", self.image.is_some()), ("egress", !self.egress.is_empty())];
+        let set = [("image", self.image.is_some())];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
             .collect()
+    }
+
+    /// The rules of `egress`, where it is set.
+    ///
+    /// # Errors
+    /// What is no host, in words.
+    pub fn egress_rules(&self) -> Result<Option<Vec<HostRule>>, String> {
+        let rules = |hosts: &Vec<String>| hosts.iter().map(|host| HostRule::parse(host)).collect();
+        self.egress.as_ref().map(rules).transpose()
     }
 
     /// Reads the file's text.
@@ -109,6 +120,9 @@ impl RepoConfig {
             return Err(format!(
                 "`{REPO_CONFIG_PATH}`: max_cost_usd is a sum of money, 0 or more"
             ));
+        }
+        if let Err(problem) = config.egress_rules() {
+            return Err(format!("`{REPO_CONFIG_PATH}`: egress: {problem}"));
         }
         let is_label = |label: &String| !label.trim().is_empty() && label.len() <= 200 && !label.contains('\0');
         if !config.label.iter().all(is_label) {
@@ -151,6 +165,15 @@ mod tests {
             RepoConfig::parse("image = \"x\"\nbase = \"main\"").unwrap().not_built(),
             ["image"]
         );
+    }
+
+    #[test]
+    fn a_list_of_hosts_is_read_or_refused() {
+        let rules = |text| RepoConfig::parse(text).and_then(|config| config.egress_rules());
+        assert_eq!(rules(""), Ok(None));
+        assert_eq!(rules("egress = []"), Ok(Some(Vec::new())));
+        assert_eq!(rules("egress = [\"docs.rs\"]").unwrap().unwrap().len(), 1);
+        assert!(rules("egress = [\"*\"]").unwrap_err().contains("egress"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
+mod bridge;
 mod confine;
 mod export;
 mod files;
@@ -32,6 +33,9 @@ mod snapshot;
 mod spec;
 mod supervise;
 mod watch;
+mod way_out;
+
+pub use way_out::{PROXY_PORT, WayOut};
 
 pub use request::{Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
@@ -280,8 +284,21 @@ pub async fn open(
     folders: SandboxFolders,
     slot: u16,
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    open_with(config, folders, slot, None).await
+}
+
+/// The same with a way out for its commands, where there is one.
+///
+/// # Errors
+/// [`SandboxError`].
+pub async fn open_with(
+    config: &SandboxConfig,
+    folders: SandboxFolders,
+    slot: u16,
+    way_out: Option<&WayOut>,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
     let sandbox: Arc<dyn Sandbox> = match config.backend {
-        SandboxBackend::Local => Arc::new(local::open(config, folders, slot).await?),
+        SandboxBackend::Local => Arc::new(local::open(config, folders, slot, way_out.cloned()).await?),
     };
     Ok(sandbox)
 }

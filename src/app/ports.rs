@@ -107,7 +107,7 @@ pub(super) fn for_replay(
 
 /// The rules of permission, with the listed hosts among them.
 fn permission(config: &Config) -> Result<Policy, Problems> {
-    let hosts = net::host_rules(&config.web).map_err(Problems)?;
+    let hosts = net::host_rules("web.hosts", &config.web.hosts).map_err(Problems)?;
     let mut rules = config.permission.clone();
     if config.web.unsafe_allow_all {
         rules.web = PermissionMode::Allow;
