@@ -13,6 +13,7 @@ use crate::agent::{Brief, Checkpoint, Guidance, People, Solution, Stop};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, SandboxConfig};
 use crate::draft::Draft;
+use crate::egress::{Egress, Gate};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -31,6 +32,7 @@ use crate::tool::{Finish, Web};
 use crate::workspace::RunFolder;
 
 mod checks;
+mod egress;
 mod environment;
 mod format;
 mod gather;
@@ -80,6 +82,8 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// The way out of sandboxes.
+    pub egress: Egress,
     /// `[agent]`
     pub agent: AgentConfig,
     /// Skills of this program and of the administrator.
@@ -198,18 +202,19 @@ pub async fn work(
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
     let opening = open(ports, &work, &mut earlier, place, recorder);
-    let (folder, sandbox) = stage(recorder, Stage::Open, opening).await?;
+    let (folder, sandbox, gate) = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
         folder: &folder,
         place,
         sandbox: &sandbox,
+        gate: gate.as_ref(),
         recorder,
         cancel,
         permission: ports.permission.for_run(),
         joined: earlier.joined.take(),
     };
-    let result = Box::pin(desk.work(work, earlier)).await;
+    let result = egress::recorded(gate.as_ref(), recorder, Box::pin(desk.work(work, earlier))).await;
     sandbox.close().await;
     result
 }
@@ -226,6 +231,8 @@ struct Desk<'a> {
     folder: &'a RunFolder,
     place: &'a Place,
     sandbox: &'a Arc<dyn Sandbox>,
+    /// The proxy that its sandboxes share.
+    gate: Option<&'a Arc<Gate>>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
     /// The rules with what people approve in this run.

@@ -306,6 +306,18 @@ pub async fn open_with(
 /// Tries every layer on this machine without any run, for `doctor`. Makes its folders in
 /// `scratch`, which the caller removes.
 pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDescription, SandboxError> {
+    probe_with(config, scratch, None).await
+}
+
+/// The same with a way out.
+///
+/// # Errors
+/// [`SandboxError`].
+pub async fn probe_with(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<SandboxDescription, SandboxError> {
     /// The last slot, which no run is given.
     const PROBE_SLOT: u16 = u16::MAX;
     let folders = SandboxFolders {
@@ -319,7 +331,7 @@ pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDesc
             .await
             .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
     }
-    let sandbox = open(config, folders, PROBE_SLOT).await?;
+    let sandbox = open_with(config, folders, PROBE_SLOT, way_out).await?;
     sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
     Ok(sandbox.description())
 }

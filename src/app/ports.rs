@@ -9,6 +9,7 @@ use super::approvals::Approvals;
 use crate::agent::{People, Unattended};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig, WebConfig};
+use crate::egress::Egress;
 use crate::git::Git;
 use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
@@ -55,6 +56,7 @@ pub(super) fn with_model(
             false => None,
         },
         sandbox: sandbox(&config.sandbox, surroundings),
+        egress: Egress::new(&config.egress).map_err(Problems)?,
         agent: config.agent.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
@@ -86,6 +88,7 @@ pub(super) fn for_replay(
 ) -> anyhow::Result<Ports> {
     ports.permission = ports.permission.attended();
     ports.people = people;
+    ports.egress = Egress::closed();
     let nowhere = WebConfig {
         hosts: Vec::new(),
         unsafe_allow_all: false,

@@ -62,6 +62,15 @@ impl Vetting {
         })
     }
 
+    /// With the resolver of this machine and nothing private that is meant.
+    pub fn public_only() -> Self {
+        Self {
+            resolver: Arc::new(SystemResolver),
+            private: Vec::new(),
+            key: "",
+        }
+    }
+
     /// The same with another resolver.
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.resolver = resolver;

@@ -55,6 +55,8 @@ const STAGES: [Stage; 7] = [
     Stage::Verify,
     Stage::Publish,
 ];
+/// Most blocked hosts named.
+const MAX_BLOCKED: usize = 3;
 /// Most notes shown.
 const MAX_NOTES: usize = 5;
 
@@ -305,6 +307,7 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         let _ = writeln!(text, "\n> [!WARNING]\n> {}", money::unpriced(view.language, &model));
     }
     notes(&mut text, view.events, safe);
+    blocked(&mut text, view);
     if view.outcome.is_some() && !view.drafts.is_empty() {
         let _ = writeln!(text, "\n{}", view.drafts);
     }
@@ -442,6 +445,34 @@ fn notes(text: &mut String, events: &[Event], safe: &dyn Fn(&str) -> String) {
         let line = safe(&text::cap_chars(note, 600)).replace('\n', " ");
         let _ = writeln!(text, "\n> {line}");
     }
+}
+
+/// One line about hosts that commands did not get to, with what would allow the last of them.
+fn blocked(text: &mut String, view: &StatusView<'_>) {
+    let rows: Vec<(&String, Option<&String>)> = view
+        .events
+        .iter()
+        .filter_map(|event| match &event.body {
+            RunEvent::HostBlocked { host, allow, .. } => Some((host, allow.as_ref())),
+            _ => None,
+        })
+        .collect();
+    // What only an administrator can change is worth a line; a server that is down is not.
+    let Some(allow) = rows.iter().rev().find_map(|(_, allow)| *allow) else {
+        return;
+    };
+    let span = |words: &str, max| text::code_span(&text::cap_chars(words, max));
+    let mut hosts: Vec<String> = Vec::new();
+    for (host, _) in rows.iter().filter(|(_, allow)| allow.is_some()) {
+        let host = span(host, 80);
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    let more = hosts.len().saturating_sub(MAX_BLOCKED);
+    hosts.drain(..more);
+    let line = words::blocked(view.language, &hosts.join(", "), more, &span(allow, 200));
+    let _ = writeln!(text, "\n> {line}");
 }
 
 fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {

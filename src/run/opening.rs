@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::egress::{open_gate, sandbox_over};
 use super::{Earlier, Place, Ports, Work, restore};
+use crate::egress::Gate;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
 use crate::recorder::Recorder;
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::Sandbox;
 use crate::workspace::RunFolder;
 
 /// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one.
@@ -22,7 +24,7 @@ pub(super) async fn open(
     earlier: &mut Earlier,
     place: &Place,
     recorder: &Recorder,
-) -> Result<(RunFolder, Arc<dyn Sandbox>), JobError> {
+) -> Result<(RunFolder, Arc<dyn Sandbox>, Option<Arc<Gate>>), JobError> {
     let folder = match earlier.folder.take() {
         Some(folder) => folder,
         None => {
@@ -41,7 +43,8 @@ pub(super) async fn open(
             folder
         }
     };
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let gate = open_gate(ports, work, &folder)?;
+    let sandbox = sandbox_over(ports, &folder, gate.as_ref()).await?;
     if earlier.bundle.is_some() {
         restore::take_up(&sandbox).await?;
     }
@@ -52,7 +55,7 @@ pub(super) async fn open(
             sandbox: description,
         })
         .await?;
-    Ok((folder, sandbox))
+    Ok((folder, sandbox, gate))
 }
 
 /// A fresh run folder with the files of a commit.
