@@ -25,14 +25,17 @@ mod log;
 mod meter;
 mod policy;
 mod refusal;
+mod registry;
 mod serve;
 mod tunnel;
 
 pub use log::{Row, Verdict};
+pub use registry::detect_registries;
 
 use log::Log;
 use meter::{Limits, Meter};
 use policy::Policy;
+use registry::{Registries, Registry};
 use serve::Shared;
 
 /// Name of the socket in the folder of a run.
@@ -43,6 +46,7 @@ const SOCKET: &str = "egress.sock";
 pub struct Egress {
     config: EgressConfig,
     hosts: Vec<HostRule>,
+    registries: Vec<Registry>,
     vetting: Vetting,
 }
 
@@ -52,7 +56,12 @@ impl Egress {
     /// # Errors
     /// Every wrong value, with its key.
     pub fn new(config: &EgressConfig) -> Result<Self, Vec<String>> {
+        let registries = config.registries.iter().map(|text| Registry::parse(text));
+        let registries = registries
+            .collect::<Result<_, _>>()
+            .map_err(|problem| vec![format!("egress.registries: {problem}")])?;
         Ok(Self {
+            registries,
             hosts: host_rules("egress.hosts", &config.hosts)?,
             vetting: Vetting::new("egress.allow_private", &config.allow_private)?,
             config: config.clone(),
@@ -63,6 +72,7 @@ impl Egress {
     pub fn closed() -> Self {
         Self {
             hosts: Vec::new(),
+            registries: Vec::new(),
             vetting: Vetting::public_only(),
             config: EgressConfig::default(),
         }
@@ -76,18 +86,23 @@ impl Egress {
 
     /// Whether there is no way out at all.
     pub fn is_closed(&self) -> bool {
-        self.hosts.is_empty() && !self.config.unsafe_allow_all
+        self.hosts.is_empty() && self.registries.is_empty() && !self.config.unsafe_allow_all
     }
 
     /// Where commands get, in words for `doctor`.
     pub fn in_words(&self) -> String {
         if self.is_closed() {
-            return "closed: commands reach nothing (egress.hosts is empty)".to_owned();
+            return "closed: commands reach nothing (egress.hosts and egress.registries are empty)".to_owned();
         }
         let mut text = match self.config.unsafe_allow_all {
             true => "EVERY public host (egress.unsafe_allow_all)".to_owned(),
-            false => format!("commands reach {} and nothing else", self.config.hosts.join(", ")),
+            false if self.hosts.is_empty() => "commands reach no host".to_owned(),
+            false => format!("commands reach {} and no other host", self.config.hosts.join(", ")),
         };
+        if !self.registries.is_empty() {
+            text.push_str("; packages are read from ");
+            text.push_str(&self.config.registries.join(", "));
+        }
         if !self.config.allow_private.is_empty() {
             text.push_str("; private servers that are meant: ");
             text.push_str(&self.config.allow_private.join(", "));
@@ -119,16 +134,17 @@ impl Egress {
                 narrowed,
             },
             vetting: self.vetting.clone(),
+            registries: Registries::new(self.registries.clone()),
+            clients: tokio::sync::Mutex::default(),
             meter: Meter::new(self.limits()),
             log: Log::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
         shared.tasks.spawn(serve::serve(listener, shared.clone()));
-        Ok(Some(Arc::new(Gate {
-            way: WayOut::through_proxy(socket),
-            shared,
-        })))
+        let mut way = WayOut::through_proxy(socket);
+        registry::add_to(&mut way, &self.registries);
+        Ok(Some(Arc::new(Gate { way, shared })))
     }
 
     fn limits(&self) -> Limits {

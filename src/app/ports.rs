@@ -8,8 +8,8 @@ use super::Surroundings;
 use super::approvals::Approvals;
 use crate::agent::{People, Unattended};
 use crate::clock::Clock;
-use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig, WebConfig};
-use crate::egress::Egress;
+use crate::config::{AgentConfig, Config, EgressConfig, PermissionMode, Problems, SandboxConfig, WebConfig};
+use crate::egress::{Egress, detect_registries};
 use crate::git::Git;
 use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
@@ -56,7 +56,7 @@ pub(super) fn with_model(
             false => None,
         },
         sandbox: sandbox(&config.sandbox, surroundings),
-        egress: Egress::new(&config.egress).map_err(Problems)?,
+        egress: egress(&config.egress, surroundings)?,
         agent: config.agent.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
@@ -146,6 +146,18 @@ fn skills(config: &AgentConfig) -> Result<Shelf, Problems> {
     }
     shelf.disable(&config.disabled_skills);
     Ok(shelf)
+}
+
+/// The way out of sandboxes, with the registries that package managers are set up for where the
+/// operator wants them.
+pub(super) fn egress(config: &EgressConfig, surroundings: &Surroundings) -> Result<Egress, Problems> {
+    let mut config = config.clone();
+    if config.detect_registries {
+        let home = surroundings.home.as_deref().unwrap_or(Path::new("/nonexistent"));
+        let found = detect_registries(home, Path::new("/"));
+        config.registries.extend(found);
+    }
+    Egress::new(&config).map_err(Problems)
 }
 
 /// The sandbox's section with this program as its helper, and with the compilers of the user that

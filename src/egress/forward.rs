@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use http_body_util::{BodyDataStream, BodyExt as _, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -13,6 +14,7 @@ use hyper::{Method, Request, Response};
 
 use super::authority::Authority;
 use super::refusal::Refusal;
+use super::registry;
 use super::serve::{Body, Refused, Shared};
 
 /// Longest time to reach a server.
@@ -57,6 +59,13 @@ pub(super) async fn pass(shared: &Arc<Shared>, request: Request<Incoming>) -> Re
         refusal,
     };
     let authority = judge(shared, &request, &asked).map_err(refused)?;
+    if let Some(wanted) = shared.registries.wanted(&authority, request.uri().path()) {
+        let permitted = shared.policy.permit_narrowed(authority.host());
+        let wanted = permitted
+            .and_then(|()| wanted.map_err(Refusal::Path))
+            .map_err(refused)?;
+        return registry::pass(shared, &request, &wanted).await.map_err(refused);
+    }
     shared.policy.permit(authority.host()).map_err(refused)?;
     let addresses = shared.addresses(&authority).await.map_err(refused)?;
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
@@ -163,8 +172,20 @@ fn upload(shared: &Arc<Shared>, body: Incoming) -> reqwest::Body {
 /// The server's answer, counted as it comes.
 pub(super) fn download(shared: &Arc<Shared>, response: reqwest::Response) -> Response<Body> {
     let (status, headers) = (response.status(), end_to_end(response.headers()));
+    let pieces = counted(shared, response).map(|piece| piece.map(Frame::data));
+    let mut answer = Response::new(StreamBody::new(pieces).boxed_unsync());
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    answer
+}
+
+/// The pieces of an answer, counted as they come.
+pub(super) fn counted(
+    shared: &Arc<Shared>,
+    response: reqwest::Response,
+) -> impl Stream<Item = std::io::Result<Bytes>> + Send + use<> {
     let shared = shared.clone();
-    let counted = response
+    response
         .bytes_stream()
         .map_err(std::io::Error::other)
         .and_then(move |piece| {
@@ -177,11 +198,7 @@ pub(super) fn download(shared: &Arc<Shared>, response: reqwest::Response) -> Res
                 shared.meter.pace(piece.len()).await;
                 Ok(piece)
             }
-        });
-    let mut answer = Response::new(StreamBody::new(counted.map(|piece| piece.map(Frame::data))).boxed_unsync());
-    *answer.status_mut() = status;
-    *answer.headers_mut() = headers;
-    answer
+        })
 }
 
 /// A cap that was reached on the way is a row, too.

@@ -1,6 +1,7 @@
 //! The proxy's end of the socket: connections in, one answer for each request. Called by the door.
 //! Never reads more of a request than its head before it has decided.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use super::log::Log;
 use super::meter::Meter;
 use super::policy::Policy;
 use super::refusal::Refusal;
+use super::registry::Registries;
 use super::{forward, tunnel};
 use crate::net::{NetError, Vetting};
 
@@ -45,6 +47,9 @@ pub(super) type Place = Arc<OwnedSemaphorePermit>;
 pub(super) struct Shared {
     pub(super) policy: Policy,
     pub(super) vetting: Vetting,
+    pub(super) registries: Registries,
+    /// Clients of registries, by address.
+    pub(super) clients: tokio::sync::Mutex<HashMap<String, reqwest::Client>>,
     pub(super) meter: Meter,
     pub(super) log: Log,
     pub(super) tasks: TaskTracker,

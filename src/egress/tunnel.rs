@@ -80,8 +80,10 @@ fn judge(shared: &Shared, request: &Request<Incoming>, asked: &str) -> Result<Au
     }
     shared.meter.request()?;
     shared.meter.sent(asked.len())?;
-    shared.policy.permit(authority.host())?;
-    Ok(authority)
+    match shared.policy.permit(authority.host()) {
+        Err(Refusal::NotListed { host }) if shared.registries.has_host(&host) => Err(Refusal::Tunnel { host }),
+        permitted => permitted.map(|()| authority),
+    }
 }
 
 /// A connection to one of the vetted addresses, and to no other.

@@ -8,6 +8,7 @@ mod checks;
 mod crowd;
 mod delivery;
 mod draft;
+mod egress;
 mod fault;
 mod fork;
 mod hostile;

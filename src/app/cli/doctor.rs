@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::{Context, missing_database, show, surroundings};
 use crate::app::{complete_credentials, ports};
 use crate::clock::Clock;
-use crate::config::{Config, ModelProvider, Origin, Problems};
-use crate::egress::Egress;
+use crate::config::{Config, ModelProvider, Origin};
 use crate::git::Git;
 use crate::github::GitHub;
 use crate::model;
@@ -199,7 +198,7 @@ async fn check_sandbox(config: &Config) -> Finding {
 /// Opens the way out in a sandbox of its own, where there is one.
 async fn check_egress(config: &Config) -> Finding {
     let tried = async {
-        let egress = Egress::new(&config.egress).map_err(Problems)?;
+        let egress = ports::egress(&config.egress, &surroundings()?)?;
         let scratch = tempfile::tempdir()?;
         if let Some(gate) = egress.open(scratch.path(), None)? {
             let sandbox = ports::sandbox(&config.sandbox, &surroundings()?);
