@@ -30,8 +30,8 @@ impl Authority {
     fn of(host: &str, port: u16) -> Result<Self, String> {
         // The scheme only gives the reader something to read; https brings no port of its own here.
         match Address::parse(&format!("https://{host}:{port}/")) {
-            Ok(address) if address.port() == port => Ok(Self { address }),
-            Ok(_) => Err("the port is read in two ways".to_owned()),
+            Ok(address) if address.port() == port && is_canonical(&address) => Ok(Self { address }),
+            Ok(_) => Err("the host is no name of DNS".to_owned()),
             Err(NetError::Refused(why) | NetError::Failed(why)) => Err(why),
         }
     }
@@ -52,6 +52,14 @@ impl Authority {
     pub(super) fn is_literal(&self) -> bool {
         self.address.literal().is_some()
     }
+}
+
+/// An IP address, or labels of letters, digits, hyphens and underscores, none of them empty: what
+/// resolvers, certificates and headers all read the same.
+fn is_canonical(address: &Address) -> bool {
+    let usual = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    let is_label = |label: &str| !label.is_empty() && label.chars().all(usual);
+    address.literal().is_some() || address.host().split('.').all(is_label)
 }
 
 /// Host and port, of which nothing but the characters was looked at.
@@ -132,6 +140,8 @@ mod tests {
             "git hub.com:443",
             "*.github.com:443",
             "github..com:443",
+            "~.com:443",
+            "a$b.com:443",
             ".github.com:443",
             ":443",
             "",
