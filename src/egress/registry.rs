@@ -105,13 +105,22 @@ impl Base {
         }
     }
 
+    /// Scheme and usual port of the server.
+    fn scheme(&self) -> (&'static str, u16) {
+        if self.is_https { ("https", 443) } else { ("http", 80) }
+    }
+
     /// The address as the server has it, without the last slash.
     fn outer(&self) -> String {
-        let origin = match self.is_https {
-            true => self.origin("https", 443, self.authority.port()),
-            false => self.origin("http", 80, self.authority.port()),
-        };
-        origin + self.path.trim_end_matches('/')
+        let (scheme, usual) = self.scheme();
+        self.origin(scheme, usual, self.authority.port()) + self.path.trim_end_matches('/')
+    }
+
+    /// The same as some servers write it: with the usual port.
+    fn outer_with_port(&self) -> String {
+        let (scheme, _) = self.scheme();
+        let (host, port) = (self.authority.host(), self.authority.port());
+        format!("{scheme}://{host}:{port}{}", self.path.trim_end_matches('/'))
     }
 
     /// The address by which a sandbox asks, without the last slash.
@@ -227,8 +236,11 @@ impl Registries {
     fn translations(&self, wanted: &Wanted) -> Vec<(String, String)> {
         self.with(|all| {
             let bases = all.get(wanted.at).into_iter().flat_map(Registry::bases);
-            let pairs = bases.map(|base| (base.outer(), base.inner()));
-            pairs.filter(|(outer, inner)| outer != inner).collect()
+            let pairs =
+                bases.flat_map(|base| [base.outer(), base.outer_with_port()].map(|outer| (outer, base.inner())));
+            let mut pairs: Vec<_> = pairs.filter(|(outer, inner)| outer != inner).collect();
+            pairs.dedup();
+            pairs
         })
     }
 }
@@ -322,9 +334,9 @@ mod tests {
         registries.learn(&wanted, Base::parse("https://static.example/crates").unwrap());
         assert_eq!(registries.wanted(&files, path).unwrap().unwrap().role, Role::File);
         let pairs = registries.translations(&wanted);
-        assert!(pairs.contains(&(
-            "https://static.example/crates".to_owned(),
-            "http://static.example/crates".to_owned()
-        )));
+        for outer in ["https://static.example/crates", "https://static.example:443/crates"] {
+            let pair = (outer.to_owned(), "http://static.example/crates".to_owned());
+            assert!(pairs.contains(&pair), "{outer}: {pairs:?}");
+        }
     }
 }
