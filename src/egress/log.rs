@@ -152,7 +152,7 @@ mod tests {
         };
         assert_eq!(
             allow.as_deref(),
-            Some("egress.hosts = [\"evil.com\"] in forgehand.toml")
+            Some("egress.hosts = [..., \"evil.com\"] in forgehand.toml")
         );
     }
 

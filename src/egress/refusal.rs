@@ -43,14 +43,15 @@ impl Refusal {
         }
     }
 
-    /// The line that would let it through, and the file it belongs to.
+    /// The line that would let it through, and the file it belongs to. What is listed already is not
+    /// shown: it may name servers of a private network, and comments are public.
     pub(super) fn remedy(&self) -> Option<String> {
         match self {
-            Self::NotListed { host } => Some(format!("egress.hosts = [\"{host}\"] in forgehand.toml")),
-            Self::Narrowed { host } => Some(format!("egress = [\"{host}\"] in .github/forgehand.toml")),
-            Self::Private { host, port, .. } => {
-                Some(format!("egress.allow_private = [\"{host}:{port}\"] in forgehand.toml"))
-            }
+            Self::NotListed { host } => Some(format!("egress.hosts = [..., \"{host}\"] in forgehand.toml")),
+            Self::Narrowed { host } => Some(format!("egress = [..., \"{host}\"] in .github/forgehand.toml")),
+            Self::Private { host, port, .. } => Some(format!(
+                "egress.allow_private = [..., \"{host}:{port}\"] in forgehand.toml"
+            )),
             Self::Malformed(_)
             | Self::Unreachable(_)
             | Self::OtherName(_)

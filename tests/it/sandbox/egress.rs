@@ -241,7 +241,7 @@ async fn n04_private_addresses_are_refused_by_name_and_by_number() {
     let shown = run.get("inside.example", "/").await;
     assert!(
         shown.contains("127.0.0.1, which is no public address")
-            && shown.contains("egress.allow_private = [\"inside.example:80\"] in forgehand.toml"),
+            && shown.contains("egress.allow_private = [..., \"inside.example:80\"] in forgehand.toml"),
         "{shown}"
     );
 }
@@ -434,7 +434,7 @@ fn a_blocked_host_is_told_with_the_line_that_would_allow_it() {
         let run = Outgoing::open(&egress(&["docs.example"], &[]), &names).await;
         let shown = run.tunnel("evil.example:443", b"").await;
         let told = "[network: evil.example:443 was blocked: no entry of `egress.hosts` covers evil.example. Only an \
-                    administrator can allow it, with egress.hosts = [\"evil.example\"] in forgehand.toml;";
+                    administrator can allow it, with egress.hosts = [..., \"evil.example\"] in forgehand.toml;";
         assert!(shown.starts_with("HTTP/1.1 403") && shown.contains(told), "{shown}");
         assert_eq!(run.sh("true").await, "", "what was told is not told again");
         assert_eq!(run.blocked(), ["evil.example:443"]);
@@ -464,7 +464,7 @@ async fn a_repository_narrows_the_list() {
     assert!(run.get(&private[1], "/").await.contains("outside"));
     let shown = run.get(&private[0], "/").await;
     assert!(
-        shown.contains("egress = [\"a.example\"] in .github/forgehand.toml"),
+        shown.contains("egress = [..., \"a.example\"] in .github/forgehand.toml"),
         "{shown}"
     );
     let shown = run.get("evil.example", "/").await;

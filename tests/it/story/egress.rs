@@ -26,7 +26,7 @@ async fn a_blocked_host_is_told_to_people_and_to_the_model() {
             );
             let words = service.our_only_words(issue);
             let line = "> Commands were kept from `registry.example:443`. To allow: \
-                        `egress.hosts = [\"registry.example\"] in forgehand.toml`";
+                        `egress.hosts = [..., \"registry.example\"] in forgehand.toml`";
             assert!(words.contains(line), "{words}");
         })
         .await;
