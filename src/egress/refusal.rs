@@ -47,6 +47,8 @@ impl Refusal {
     /// shown: it may name servers of a private network, and comments are public.
     pub(super) fn remedy(&self) -> Option<String> {
         match self {
+            // Nobody should be talked into opening a number, least of all one of a private network.
+            Self::NotListed { host } if is_number(host) => None,
             Self::NotListed { host } => Some(format!("egress.hosts = [..., \"{host}\"] in forgehand.toml")),
             Self::Narrowed { host } => Some(format!("egress = [..., \"{host}\"] in .github/forgehand.toml")),
             Self::Private { host, port, .. } => Some(format!(
@@ -81,5 +83,26 @@ impl Refusal {
     /// Whether policy says no, as opposed to a server that is down.
     pub(super) fn is_policy(&self) -> bool {
         !matches!(self, Self::Unreachable(_))
+    }
+}
+
+fn is_number(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_offered_for_names_alone() {
+        let remedy = |host: &str| Refusal::NotListed { host: host.to_owned() }.remedy();
+        assert_eq!(
+            remedy("docs.rs").as_deref(),
+            Some("egress.hosts = [..., \"docs.rs\"] in forgehand.toml")
+        );
+        assert_eq!(remedy("169.254.169.254"), None);
+        assert_eq!(remedy("[fd00::1]"), None);
+        assert_eq!(Refusal::Unreachable("gone".to_owned()).remedy(), None);
     }
 }
