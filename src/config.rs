@@ -161,6 +161,37 @@ section! {
 }
 
 section! {
+    /// What commands in sandboxes may reach, through one proxy a run. Without hosts and registries:
+    /// nothing. A repository's own file can narrow the list.
+    pub struct EgressConfig "egress" {
+        /// Hosts that commands may reach on ports 80 and 443: `docs.rs`, or `*.python.org` for
+        /// everything below. Whatever a command can read, it can send to them.
+        hosts: Vec<String> = "[]",
+        /// Every public host is as if it were listed. Dangerous: whoever writes an issue can have the
+        /// repository sent anywhere.
+        unsafe_allow_all: bool = "false",
+        /// Package registries that are only read from, each as `KIND ADDRESS`, with `cargo`, `npm`,
+        /// `pip`, `go` or `apt` as its kind; files that lie elsewhere have further addresses behind it.
+        registries: Vec<String> = "[]",
+        /// Take registries from the package managers' own settings on this machine, too.
+        detect_registries: bool = "false",
+        /// `HOST:PORT` of servers in a private network that are meant, and of other ports. Dangerous:
+        /// commands of strangers talk to them.
+        allow_private: Vec<String> = "[]",
+        /// Most that one run may send, in KiB.
+        max_upload_kib: u64 = "1024",
+        /// Most that one run may receive, in MiB.
+        max_download_mib: u64 = "2048",
+        /// Connections of one run at the same time.
+        max_connections: u32 = "64",
+        /// Most bytes in a second, in KiB.
+        max_rate_kib: u64 = "10240",
+        /// Longest life of one connection, in seconds.
+        connection_seconds: Duration = "600",
+    }
+}
+
+section! {
     /// What tool calls may do without asking. The sandbox is the boundary; this is for comfort, and
     /// for the web. Rules are written `TOOL:SUBJECT`; the longest that matches counts.
     pub struct PermissionConfig "permission" {
@@ -409,6 +440,8 @@ pub struct Config {
     pub model: ModelConfig,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// `[egress]`
+    pub egress: EgressConfig,
     /// `[permission]`
     pub permission: PermissionConfig,
     /// `[web]`
@@ -435,6 +468,7 @@ pub fn sections() -> Vec<SectionInfo> {
         GitHubConfig::info(),
         ModelConfig::info(),
         SandboxConfig::info(),
+        EgressConfig::info(),
         PermissionConfig::info(),
         WebConfig::info(),
         AgentConfig::info(),
@@ -454,6 +488,7 @@ impl Config {
             self.github.shown(),
             self.model.shown(),
             self.sandbox.shown(),
+            self.egress.shown(),
             self.permission.shown(),
             self.web.shown(),
             self.agent.shown(),

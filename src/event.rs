@@ -273,6 +273,33 @@ pub enum RunEvent {
         /// How long it took, in milliseconds.
         took_ms: u64,
     },
+    /// A command in the sandbox reached a host through the proxy, for the first time in this run.
+    HostReached {
+        /// `HOST:PORT`.
+        host: String,
+    },
+    /// The proxy kept a command in the sandbox from a host.
+    HostBlocked {
+        /// `HOST:PORT`, or what the command wrote instead.
+        host: String,
+        /// Why.
+        why: String,
+        /// The line of configuration that would allow it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allow: Option<String>,
+    },
+    /// The proxy of the run's sandboxes closed after something passed.
+    WayOutClosed {
+        /// Bytes out of the sandboxes.
+        sent_bytes: u64,
+        /// Bytes into them.
+        received_bytes: u64,
+        /// Requests and tunnels.
+        requests: u64,
+        /// Rows above that found no room in the record.
+        #[serde(default)]
+        rows_left_out: u64,
+    },
     /// The agent set or changed its plan.
     PlanUpdated {
         /// All steps.

@@ -41,7 +41,7 @@
 //! # Invariants, mostly absences
 //!
 //! * The agent knows no GitHub and no SQL; it sees a brief and a sandbox and leaves a solution.
-//! * No secret enters a sandbox; host git touches no tree that a sandbox can write.
+//! * No secret enters a sandbox, and nothing leaves one but through the proxy of [`egress`]; host git touches no tree that a sandbox can write.
 //! * Only [`publish`] writes to GitHub, from rows that were committed before.
 //! * The webhook does one transaction and calls nobody.
 //! * Every write for a job carries its lease; a worker that lost it can write nothing.
@@ -83,6 +83,7 @@ pub mod failure;
 pub mod ledger;
 // abilities
 pub mod authority;
+pub mod egress;
 pub mod memory;
 pub mod queue;
 pub mod recorder;

@@ -3,54 +3,30 @@
 //! again. Called by the tools of the web. Never sends anything but GET, never follows a redirect
 //! to a host that nobody allowed, and never uses a proxy of the environment.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use reqwest::{StatusCode, header};
 use url::Url;
 
 use crate::config::WebConfig;
-use crate::permission::{HostRule, host_and_port};
+use crate::permission::HostRule;
 use crate::secret::Secret;
 
 mod address;
 mod body;
 mod vet;
+mod vetting;
 
 pub use address::Address;
 pub use vet::is_public;
+pub use vetting::{Resolve, Vetting};
 
 /// Redirects of one fetch.
 const MAX_REDIRECTS: usize = 5;
 
 /// Longest time to reach a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Addresses of one host that are looked at; more is nobody's real answer.
-const MAX_ADDRESSES: usize = 64;
-
-/// Turns the name of a host into addresses.
-#[async_trait]
-pub trait Resolve: Send + Sync {
-    /// Every address of a host.
-    ///
-    /// # Errors
-    /// When there are none, or nobody answers.
-    async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
-}
-
-/// The resolver of this machine.
-struct SystemResolver;
-
-#[async_trait]
-impl Resolve for SystemResolver {
-    async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((host, 0)).await?;
-        Ok(found.map(|address| address.ip()).collect())
-    }
-}
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -103,11 +79,9 @@ pub struct Page {
 /// The web as it may be reached.
 #[derive(Clone)]
 pub struct Net {
-    resolver: Arc<dyn Resolve>,
+    vetting: Vetting,
     hosts: Vec<HostRule>,
     is_open: bool,
-    /// `HOST:PORT` where addresses of a private network are meant.
-    private: Vec<(String, u16)>,
     timeout: Duration,
     max_bytes: usize,
 }
@@ -118,7 +92,7 @@ impl Net {
     /// # Errors
     /// Every wrong value of `[web]`, with its key.
     pub fn new(config: &WebConfig) -> Result<Self, Vec<String>> {
-        Self::with_resolver(config, Arc::new(SystemResolver))
+        Self::vetted_by(config, Vetting::new("web.allow_private", &config.allow_private)?)
     }
 
     /// With another resolver, for machines that have their own way to names.
@@ -126,15 +100,15 @@ impl Net {
     /// # Errors
     /// As [`Net::new`].
     pub fn with_resolver(config: &WebConfig, resolver: Arc<dyn Resolve>) -> Result<Self, Vec<String>> {
-        let private = config.allow_private.iter().map(|entry| host_and_port(entry));
-        let private = private
-            .collect::<Result<_, _>>()
-            .map_err(|problem| vec![format!("web.allow_private: {problem}")])?;
+        let vetting = Vetting::new("web.allow_private", &config.allow_private)?;
+        Self::vetted_by(config, vetting.with_resolver(resolver))
+    }
+
+    fn vetted_by(config: &WebConfig, vetting: Vetting) -> Result<Self, Vec<String>> {
         Ok(Self {
-            resolver,
-            hosts: host_rules(config)?,
+            vetting,
+            hosts: host_rules("web.hosts", &config.hosts)?,
             is_open: config.unsafe_allow_all,
-            private,
             timeout: config.timeout_seconds,
             max_bytes: usize::try_from(config.max_page_kib.saturating_mul(1024)).unwrap_or(usize::MAX),
         })
@@ -195,7 +169,7 @@ impl Net {
 
     /// One request, on a connection to an address that was vetted just before.
     async fn send(&self, address: &Address, get: Get<'_>) -> Result<reqwest::Response, NetError> {
-        let vetted = self.vet(address).await?;
+        let vetted = self.vetting.addresses(address).await?;
         let failed = |error: reqwest::Error| {
             NetError::Failed(format!("{} cannot be reached: {}", address.host(), in_words(&error)))
         };
@@ -219,34 +193,6 @@ impl Net {
         request.send().await.map_err(failed)
     }
 
-    /// Resolves a host, and refuses it if any of its addresses is one of a private network.
-    async fn vet(&self, address: &Address) -> Result<Vec<SocketAddr>, NetError> {
-        let (host, port) = (address.host(), address.port());
-        let is_meant = self.private.iter().any(|(name, open)| name == host && *open == port);
-        if !is_meant {
-            address.check_public_name()?;
-        }
-        let found = match address.literal() {
-            Some(ip) => vec![ip],
-            None => self
-                .resolver
-                .resolve(host)
-                .await
-                .map_err(|error| NetError::Failed(format!("{host} cannot be resolved: {error}")))?,
-        };
-        if found.is_empty() || found.len() > MAX_ADDRESSES {
-            return Err(NetError::Failed(format!("{host} has {} addresses", found.len())));
-        }
-        if let Some(ip) = found.iter().find(|ip| !is_public(**ip))
-            && !is_meant
-        {
-            return Err(NetError::Refused(format!(
-                "{host} leads to {ip}, which is no public address (web.allow_private names those that are meant)"
-            )));
-        }
-        Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
-    }
-
     async fn read(&self, address: Address, response: reqwest::Response) -> Result<Page, NetError> {
         let status = response.status().as_u16();
         let body = body::read(response, self.max_bytes).await?;
@@ -260,16 +206,16 @@ impl Net {
     }
 }
 
-/// The rules of `web.hosts`.
+/// The rules of a list of hosts, which stands under `key`.
 ///
 /// # Errors
 /// Every host that is none, with the key.
-pub fn host_rules(config: &WebConfig) -> Result<Vec<HostRule>, Vec<String>> {
+pub fn host_rules(key: &str, hosts: &[String]) -> Result<Vec<HostRule>, Vec<String>> {
     let (mut rules, mut problems) = (Vec::new(), Vec::new());
-    for host in &config.hosts {
+    for host in hosts {
         match HostRule::parse(host) {
             Ok(rule) => rules.push(rule),
-            Err(problem) => problems.push(format!("web.hosts: {problem}")),
+            Err(problem) => problems.push(format!("{key}: {problem}")),
         }
     }
     if problems.is_empty() { Ok(rules) } else { Err(problems) }

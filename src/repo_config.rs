@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use crate::permission::HostRule;
 use crate::phrase::repository::Problem;
 use crate::phrase::{Language, repository};
 
@@ -34,8 +35,8 @@ pub struct RepoConfig {
     pub format: Vec<String>,
     /// Image for container sandboxes.
     pub image: Option<String>,
-    /// Extra hosts that set-up may reach, within the server's policy.
-    pub egress: Vec<String>,
+    /// The only hosts that commands may reach, of those that the server allows.
+    pub egress: Option<Vec<String>>,
     /// Lower cap on money, in US dollars.
     pub max_cost_usd: Option<f64>,
     /// Lower cap on time, in minutes.
@@ -103,11 +104,20 @@ impl RepoConfig {
 
     /// Keys that are set and that this version does not act on, so that the person is told.
     pub fn not_built(&self) -> Vec<&'static str> {
-        let set = [("image", self.image.is_some()), ("egress", !self.egress.is_empty())];
+        let set = [("image", self.image.is_some())];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
             .collect()
+    }
+
+    /// The rules of `egress`, where it is set.
+    ///
+    /// # Errors
+    /// What is no host, in words.
+    pub fn egress_rules(&self) -> Result<Option<Vec<HostRule>>, String> {
+        let rules = |hosts: &Vec<String>| hosts.iter().map(|host| HostRule::parse(host)).collect();
+        self.egress.as_ref().map(rules).transpose()
     }
 
     /// Reads the file's text.
@@ -124,6 +134,9 @@ impl RepoConfig {
         })?;
         if config.max_cost_usd.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
             return Err(RepoConfigProblem(Problem::NotMoney));
+        }
+        if let Err(said) = config.egress_rules() {
+            return Err(RepoConfigProblem(Problem::NotHosts { said }));
         }
         let is_label =
             |label: &String| !label.trim().is_empty() && label.len() <= MAX_LABEL_BYTES && !label.contains('\0');
@@ -168,6 +181,16 @@ mod tests {
             RepoConfig::parse("image = \"x\"\nbase = \"main\"").unwrap().not_built(),
             ["image"]
         );
+    }
+
+    #[test]
+    fn a_list_of_hosts_is_read_or_refused() {
+        let rules = |text| RepoConfig::parse(text).map(|config| config.egress_rules());
+        assert_eq!(rules(""), Ok(Ok(None)));
+        assert_eq!(rules("egress = []"), Ok(Ok(Some(Vec::new()))));
+        assert_eq!(rules("egress = [\"docs.rs\"]").unwrap().unwrap().unwrap().len(), 1);
+        let refused = rules("egress = [\"*\"]").unwrap_err();
+        assert!(refused.in_words(Language::English).contains("egress"), "{refused:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::agent::{Brief, Checkpoint, Guidance, People, Solution, Stop};
 use crate::clock::Clock;
 use crate::config::{AgentConfig, BudgetConfig, RetrievalConfig, SandboxConfig};
 use crate::draft::Draft;
+use crate::egress::{Egress, Gate};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::{Git, GitError, Import, Remote, TreePolicy};
 use crate::ids::{CommitSha, JobId};
@@ -32,6 +33,7 @@ use crate::tool::{Finish, Web};
 use crate::workspace::RunFolder;
 
 mod checks;
+mod egress;
 mod environment;
 mod format;
 mod gather;
@@ -81,6 +83,8 @@ pub struct Ports {
     pub model: Arc<dyn Model>,
     /// `[sandbox]`
     pub sandbox: SandboxConfig,
+    /// The way out of sandboxes.
+    pub egress: Egress,
     /// `[agent]`
     pub agent: AgentConfig,
     /// Skills of this program and of the administrator.
@@ -203,19 +207,25 @@ pub async fn work(
     cancel: &CancellationToken,
 ) -> Result<Finished, JobError> {
     let opening = open(ports, &work, &mut earlier, place, recorder);
-    let Opened { folder, sandbox, code } = stage(recorder, Stage::Open, opening).await?;
+    let Opened {
+        folder,
+        sandbox,
+        gate,
+        code,
+    } = stage(recorder, Stage::Open, opening).await?;
     let desk = Desk {
         ports,
         folder: &folder,
         place,
         sandbox: &sandbox,
         code: code.as_ref(),
+        gate: gate.as_ref(),
         recorder,
         cancel,
         permission: ports.permission.for_run(),
         joined: earlier.joined.take(),
     };
-    let result = Box::pin(desk.work(work, earlier)).await;
+    let result = egress::recorded(gate.as_ref(), recorder, Box::pin(desk.work(work, earlier))).await;
     sandbox.close().await;
     result
 }
@@ -233,6 +243,8 @@ struct Desk<'a> {
     place: &'a Place,
     sandbox: &'a Arc<dyn Sandbox>,
     code: Option<&'a CodeSearch>,
+    /// The proxy that its sandboxes share.
+    gate: Option<&'a Arc<Gate>>,
     recorder: &'a Recorder,
     cancel: &'a CancellationToken,
     /// The rules with what people approve in this run.

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
+mod bridge;
 mod confine;
 mod export;
 mod files;
@@ -32,6 +33,9 @@ mod snapshot;
 mod spec;
 mod supervise;
 mod watch;
+mod way_out;
+
+pub use way_out::{PROXY_PORT, WayOut};
 
 pub use request::{EditedFile, Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
@@ -280,8 +284,21 @@ pub async fn open(
     folders: SandboxFolders,
     slot: u16,
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    open_with(config, folders, slot, None).await
+}
+
+/// The same with a way out for its commands, where there is one.
+///
+/// # Errors
+/// [`SandboxError`].
+pub async fn open_with(
+    config: &SandboxConfig,
+    folders: SandboxFolders,
+    slot: u16,
+    way_out: Option<&WayOut>,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
     let sandbox: Arc<dyn Sandbox> = match config.backend {
-        SandboxBackend::Local => Arc::new(local::open(config, folders, slot).await?),
+        SandboxBackend::Local => Arc::new(local::open(config, folders, slot, way_out.cloned()).await?),
     };
     Ok(sandbox)
 }
@@ -289,6 +306,18 @@ pub async fn open(
 /// Tries every layer on this machine without any run, for `doctor`. Makes its folders in
 /// `scratch`, which the caller removes.
 pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDescription, SandboxError> {
+    probe_with(config, scratch, None).await
+}
+
+/// The same with a way out.
+///
+/// # Errors
+/// [`SandboxError`].
+pub async fn probe_with(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<SandboxDescription, SandboxError> {
     /// The last slot, which no run is given.
     const PROBE_SLOT: u16 = u16::MAX;
     let folders = SandboxFolders {
@@ -302,7 +331,7 @@ pub async fn probe(config: &SandboxConfig, scratch: &Path) -> Result<SandboxDesc
             .await
             .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
     }
-    let sandbox = open(config, folders, PROBE_SLOT).await?;
+    let sandbox = open_with(config, folders, PROBE_SLOT, way_out).await?;
     sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
     Ok(sandbox.description())
 }

@@ -8,7 +8,8 @@ use super::approvals::Approvals;
 use super::{Surroundings, record};
 use crate::agent::{People, Unattended};
 use crate::clock::Clock;
-use crate::config::{AgentConfig, Config, PermissionMode, Problems, SandboxConfig, WebConfig};
+use crate::config::{AgentConfig, Config, EgressConfig, PermissionMode, Problems, SandboxConfig, WebConfig};
+use crate::egress::{Egress, detect_registries};
 use crate::git::Git;
 use crate::model::{self, Live, Model};
 use crate::net::{self, Net, Reach};
@@ -57,6 +58,7 @@ pub(super) fn with_model(
             false => None,
         },
         sandbox: sandbox(&config.sandbox, surroundings),
+        egress: egress(&config.egress, surroundings)?,
         agent: config.agent.clone(),
         indexes: record::folder(config, surroundings)
             .and_then(|records| indexes(config, surroundings, records.parent()?)),
@@ -104,6 +106,7 @@ pub(super) fn for_replay(
 ) -> anyhow::Result<Ports> {
     ports.permission = ports.permission.attended();
     ports.people = people;
+    ports.egress = Egress::closed();
     let nowhere = WebConfig {
         hosts: Vec::new(),
         unsafe_allow_all: false,
@@ -125,7 +128,7 @@ pub(super) fn for_replay(
 
 /// The rules of permission, with the listed hosts among them.
 fn permission(config: &Config) -> Result<Policy, Problems> {
-    let hosts = net::host_rules(&config.web).map_err(Problems)?;
+    let hosts = net::host_rules("web.hosts", &config.web.hosts).map_err(Problems)?;
     let mut rules = config.permission.clone();
     if config.web.unsafe_allow_all {
         rules.web = PermissionMode::Allow;
@@ -161,6 +164,18 @@ fn skills(config: &AgentConfig) -> Result<Shelf, Problems> {
     }
     shelf.disable(&config.disabled_skills);
     Ok(shelf)
+}
+
+/// The way out of sandboxes, with the registries that package managers are set up for where the
+/// operator wants them.
+pub(super) fn egress(config: &EgressConfig, surroundings: &Surroundings) -> Result<Egress, Problems> {
+    let mut config = config.clone();
+    if config.detect_registries {
+        let home = surroundings.home.as_deref().unwrap_or(Path::new("/nonexistent"));
+        let found = detect_registries(home, Path::new("/"));
+        config.registries.extend(found);
+    }
+    Egress::new(&config).map_err(Problems)
 }
 
 /// The sandbox's section with this program as its helper, and with the compilers of the user that

@@ -1,7 +1,7 @@
 //! What no single key can say for itself: values that are impossible, or do not go together. Called
 //! once everything is read. Never stops at the first problem.
 
-use super::{BudgetConfig, Config, ModelConfig, ModelProvider};
+use super::{BudgetConfig, Config, EgressConfig, ModelConfig, ModelProvider};
 
 impl Config {
     /// Adds what is wrong to the problems, each with its key.
@@ -24,6 +24,7 @@ impl Config {
             ("model.timeout_seconds", self.model.timeout_seconds),
             ("model.idle_timeout_seconds", self.model.idle_timeout_seconds),
             ("sandbox.command_timeout_seconds", self.sandbox.command_timeout_seconds),
+            ("egress.connection_seconds", self.egress.connection_seconds),
             ("web.timeout_seconds", self.web.timeout_seconds),
             ("queue.heartbeat_seconds", self.queue.heartbeat_seconds),
             ("queue.poll_seconds", self.queue.poll_seconds),
@@ -70,6 +71,7 @@ impl Config {
                 problems.push(format!("web.allow_private: {problem}"));
             }
         }
+        self.egress.check(problems);
         if self.web.in_jobs && self.web.unsafe_allow_all {
             problems.push(
                 "web.in_jobs: together with web.unsafe_allow_all, whoever writes an issue could have anything sent \
@@ -91,6 +93,30 @@ impl Config {
         self.budget.check(problems);
     }
 }
+
+impl EgressConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        for host in &self.hosts {
+            if let Err(problem) = crate::permission::HostRule::parse(host) {
+                problems.push(format!("egress.hosts: {problem}"));
+            }
+        }
+        for entry in &self.allow_private {
+            if let Err(problem) = crate::permission::host_and_port(entry) {
+                problems.push(format!("egress.allow_private: {problem}"));
+            }
+        }
+        if self.max_connections == 0 || self.max_connections > MAX_CONNECTIONS {
+            problems.push(format!("egress.max_connections: a number from 1 to {MAX_CONNECTIONS}"));
+        }
+        if self.max_rate_kib == 0 {
+            problems.push("egress.max_rate_kib: at least 1".to_owned());
+        }
+    }
+}
+
+/// Every connection has a file descriptor on each side.
+const MAX_CONNECTIONS: u32 = 1_000;
 
 /// Whoever has not answered within a year will not.
 const MAX_ANSWER_DAYS: f64 = 365.0;

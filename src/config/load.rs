@@ -57,6 +57,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         github: GitHubConfig::read(&mut reader),
         model: ModelConfig::read(&mut reader),
         sandbox: SandboxConfig::read(&mut reader),
+        egress: EgressConfig::read(&mut reader),
         permission: PermissionConfig::read(&mut reader),
         web: WebConfig::read(&mut reader),
         agent: AgentConfig::read(&mut reader),

@@ -92,7 +92,7 @@ impl Address {
     }
 
     /// The IP address that stands for the host.
-    pub(super) fn literal(&self) -> Option<IpAddr> {
+    pub fn literal(&self) -> Option<IpAddr> {
         match self.url.host()? {
             Host::Ipv4(ip) => Some(IpAddr::V4(ip)),
             Host::Ipv6(ip) => Some(IpAddr::V6(ip)),

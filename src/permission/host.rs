@@ -24,7 +24,7 @@ impl HostRule {
             None => (text, false),
         };
         if name == "*" || text == "*" {
-            return Err("`*` is every host; spell that out as web.unsafe_allow_all = true".to_owned());
+            return Err("`*` is every host; spell that out as unsafe_allow_all = true".to_owned());
         }
         let plain = |c: char| c.is_alphanumeric() || "-._:[]".contains(c);
         if name.is_empty() || name.ends_with('.') || name.starts_with('.') || !name.chars().all(plain) {

@@ -21,6 +21,11 @@ pub enum Problem {
         /// Bytes.
         most: usize,
     },
+    /// `egress` is no list of hosts.
+    NotHosts {
+        /// Which entry, and what it should be.
+        said: String,
+    },
     /// A list of commands is none.
     NotCommands {
         /// The key.
@@ -47,6 +52,9 @@ pub fn problem(language: Language, file: &str, problem: &Problem) -> String {
             format!("`{file}`: label is a name of at most {most} bytes"),
             format!("`{file}`：label 应为不超过 {most} 字节的名称"),
         ),
+        Problem::NotHosts { said } => {
+            language.pick(format!("`{file}`: egress: {said}"), format!("`{file}`：egress：{said}"))
+        }
         Problem::NotCommands { key, most, most_bytes } => language.pick(
             format!(
                 "`{file}`: {key} is a list of at most {most} commands, none of them empty or over {most_bytes} bytes"

@@ -271,3 +271,15 @@ pub fn reminder(language: Language, login: &str, command: &str, by: &str) -> Str
         ),
     )
 }
+
+/// Hosts that commands did not get to, and the line that would allow the last of them.
+pub fn blocked(language: Language, hosts: &str, more: usize, allow: &str) -> String {
+    let others = match more {
+        0 => String::new(),
+        more => language.pick(format!(" and {more} more"), format!(" 等另外 {more} 个")),
+    };
+    language.pick(
+        format!("Commands were kept from {hosts}{others}. To allow: {allow}"),
+        format!("命令无法访问 {hosts}{others}。如需放行：{allow}"),
+    )
+}

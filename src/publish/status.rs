@@ -57,6 +57,8 @@ const STAGES: [Stage; 7] = [
     Stage::Verify,
     Stage::Publish,
 ];
+/// Most blocked hosts named.
+const MAX_BLOCKED: usize = 3;
 /// Most notes shown.
 const MAX_NOTES: usize = 5;
 
@@ -319,6 +321,7 @@ pub fn render_status(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> St
         parts.push(format!("> [!WARNING]\n> {}", money::unpriced(view.language, &model)));
     }
     parts.extend(notes(view.events, safe));
+    parts.extend(blocked(view));
     if view.outcome.is_some() {
         parts.push(view.drafts.to_owned());
     }
@@ -457,6 +460,32 @@ fn notes(events: &[Event], safe: &dyn Fn(&str) -> String) -> Vec<String> {
     let last = notes.iter().skip(notes.len().saturating_sub(MAX_NOTES));
     last.map(|note| format!("> {}", safe(&text::cap_chars(note, 600)).replace('\n', " ")))
         .collect()
+}
+
+/// One line about hosts that commands did not get to, with what would allow the last of them.
+fn blocked(view: &StatusView<'_>) -> Option<String> {
+    let rows: Vec<(&String, Option<&String>)> = view
+        .events
+        .iter()
+        .filter_map(|event| match &event.body {
+            RunEvent::HostBlocked { host, allow, .. } => Some((host, allow.as_ref())),
+            _ => None,
+        })
+        .collect();
+    // What only an administrator can change is worth a line; a server that is down is not.
+    let allow = rows.iter().rev().find_map(|(_, allow)| *allow)?;
+    let span = |words: &str, max| text::code_span(&text::cap_chars(words, max));
+    let mut hosts: Vec<String> = Vec::new();
+    for (host, _) in rows.iter().filter(|(_, allow)| allow.is_some()) {
+        let host = span(host, 80);
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    let more = hosts.len().saturating_sub(MAX_BLOCKED);
+    hosts.drain(..more);
+    let line = words::blocked(view.language, &hosts.join(", "), more, &span(allow, 200));
+    Some(format!("> {line}"))
 }
 
 fn numbers(view: &StatusView<'_>, totals: &Totals) -> String {

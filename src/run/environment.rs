@@ -46,6 +46,7 @@ ask 82dotnet dotnet --version
 wait
 os=$(. /etc/os-release 2>/dev/null; printf '%s' "${PRETTY_NAME:-$(uname -s)}")
 echo "$os on $(uname -m), user $(id -un 2>/dev/null || id -u), $(nproc) processors"
+[ -z "$https_proxy" ] || echo 'network: only hosts that the operator listed, through the proxy in $https_proxy'
 for file in "$seen"/*; do
   [ -s "$file" ] || continue
   name=${file##*/}; printf '%s: ' "${name#??}"; cat "$file"

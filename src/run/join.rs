@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::opening::{fresh, slot};
+use super::egress::sandbox_over;
+use super::opening::fresh;
 use super::{ChangeSet, Desk, Ports, Work, verify};
 use crate::event::{CheckRun, Side};
 use crate::git::{Conflict, GitError, Import, Line, Merge, Merged, Remote, Signature, TreePolicy};
 use crate::ids::CommitSha;
 use crate::job::JobError;
-use crate::sandbox;
 use crate::secret::random_hex;
 use crate::text;
 
@@ -341,7 +341,7 @@ pub(super) async fn checks_before(desk: &Desk<'_>, work: &Work, joined: &Joined)
         &joined.before,
     )
     .await?;
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let sandbox = sandbox_over(ports, &folder, desk.gate).await?;
     let result = async {
         verify::set_up(&sandbox, &work.setup, desk.recorder, desk.cancel).await?;
         verify::run_checks(&sandbox, &work.brief.checks, Side::Base, desk.recorder, desk.cancel).await

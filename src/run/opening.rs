@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::egress::{open_gate, sandbox_over};
 use super::{Earlier, Place, Ports, Work, restore};
+use crate::egress::Gate;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
 use crate::ids::{CommitSha, JobId};
 use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::retrieval::code_search::CodeSearch;
-use crate::sandbox::{self, Sandbox};
+use crate::sandbox::Sandbox;
 use crate::workspace::RunFolder;
 
 /// What a run works in.
@@ -22,6 +24,8 @@ pub(super) struct Opened {
     pub(super) folder: RunFolder,
     /// The sandbox over it.
     pub(super) sandbox: Arc<dyn Sandbox>,
+    /// The proxy that its sandboxes share.
+    pub(super) gate: Option<Arc<Gate>>,
     /// The index of its code, on its way.
     pub(super) code: Option<CodeSearch>,
 }
@@ -52,7 +56,8 @@ pub(super) async fn open(
             folder
         }
     };
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let gate = open_gate(ports, work, &folder)?;
+    let sandbox = sandbox_over(ports, &folder, gate.as_ref()).await?;
     let since_ns = folder.opened_ns().map_err(local_failure)?;
     if earlier.bundle.is_some() {
         restore::take_up(&sandbox).await?;
@@ -69,6 +74,7 @@ pub(super) async fn open(
         code: indexes.map(|indexes| indexes.begin(&work.mirror, &work.base, since_ns)),
         folder,
         sandbox,
+        gate,
     })
 }
 

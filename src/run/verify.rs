@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::opening::{fresh, slot};
+use super::egress::sandbox_over;
+use super::opening::fresh;
 use super::{ChangeSet, Desk, Work, stage};
 use crate::agent::Stop;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::Signature;
 use crate::job::JobError;
 use crate::recorder::Recorder;
-use crate::sandbox::{self, Exec, Exit, Sandbox};
+use crate::sandbox::{Exec, Exit, Sandbox};
 use crate::text;
 use crate::tool::Finish;
 
@@ -186,7 +187,7 @@ pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet)
             .await?;
         let beside = desk.folder.root().join("verify");
         let folder = fresh(ports, &beside, &desk.place.job, &change.import.repo, &work.remote, &sha).await?;
-        let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+        let sandbox = sandbox_over(ports, &folder, desk.gate).await?;
         let result = async {
             set_up(&sandbox, &work.setup, desk.recorder, cancel).await?;
             run_checks(&sandbox, &work.brief.checks, Side::Head, desk.recorder, cancel).await

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::spec::{Failure, Isolation, Report, Spec, Step, Task, send};
-use super::{confine, files, identity, raw, root, supervise};
+use super::{bridge, confine, files, identity, raw, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -139,7 +139,7 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     let spec = Spec::receive(socket)?;
     let view = match spec.isolation {
         Isolation::Namespaces => {
-            root::build(&spec.folders, &spec.limits, spec.uid)?;
+            root::build(&spec)?;
             root::View::isolated(&spec.folders)
         }
         Isolation::None => root::View::plain(&spec.folders),
@@ -148,6 +148,10 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     // A change of user clears the signal.
     die_with_parent()?;
     walls.extend(confine::restrict(&view, &spec.limits, spec.isolation)?);
+    if spec.way_out.is_some() {
+        bridge::start()?;
+        walls.layer("way out through the proxy alone");
+    }
     let (layers, warnings) = walls.into_parts();
     if spec.isolation == Isolation::None {
         reachable(&view)?;

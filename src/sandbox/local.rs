@@ -17,7 +17,7 @@ use super::root::View;
 use super::spec::{CommandTask, HostFolders, Isolation, Limits, Report, Spec, Task};
 use super::{
     BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Part, Program, Sandbox, SandboxDescription,
-    SandboxError, SandboxFolders, SnapshotRequest, Started, export, folders, snapshot,
+    SandboxError, SandboxFolders, SnapshotRequest, Started, WayOut, export, folders, snapshot,
 };
 use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
@@ -48,6 +48,7 @@ pub(super) struct LocalSandbox {
     folders: HostFolders,
     out: PathBuf,
     limits: Limits,
+    way_out: Option<WayOut>,
     timeout: Duration,
     output_bytes: usize,
     description: SandboxDescription,
@@ -60,6 +61,7 @@ pub(super) async fn open(
     config: &SandboxConfig,
     folders: SandboxFolders,
     slot: u16,
+    way_out: Option<WayOut>,
 ) -> Result<LocalSandbox, SandboxError> {
     let uid = rustix::process::geteuid()
         .is_root()
@@ -80,6 +82,7 @@ pub(super) async fn open(
             max_processes: config.max_processes,
             disk_mib: config.disk_mib,
         },
+        way_out,
         timeout: config.command_timeout_seconds,
         output_bytes: usize::try_from(config.output_kib.saturating_mul(1024)).unwrap_or(usize::MAX),
         description: SandboxDescription {
@@ -94,11 +97,16 @@ pub(super) async fn open(
     match sandbox.probe().await {
         Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local => {
             sandbox.isolation = Isolation::None;
+            let had_way_out = sandbox.way_out.take().is_some();
             sandbox.probe().await?;
             sandbox
                 .description
                 .warnings
                 .insert(0, format!("NO ISOLATION: commands see this machine ({problem})"));
+            if had_way_out {
+                let warning = "no way out: without a network of its own a sandbox has no door to guard";
+                sandbox.description.warnings.push(warning.to_owned());
+            }
         }
         probed => probed?,
     }
@@ -149,6 +157,7 @@ impl LocalSandbox {
                 ..self.folders.clone()
             },
             limits: self.limits.clone(),
+            way_out: self.way_out.clone().filter(|_| goes_out(&task)),
             task,
         }
     }
@@ -182,6 +191,14 @@ impl LocalSandbox {
             Isolation::Namespaces => View::isolated(&folders),
             Isolation::None => View::plain(&folders),
         }
+    }
+}
+
+/// File operations need no network.
+fn goes_out(task: &Task) -> bool {
+    match task {
+        Task::Probe | Task::Command(_) => true,
+        Task::Files(_) => false,
     }
 }
 

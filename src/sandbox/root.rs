@@ -11,8 +11,8 @@ use rustix::mount::{
     mount_remount, unmount,
 };
 
-use super::WORKSPACE;
-use super::spec::{Failure, HostFolders, Limits, Step};
+use super::spec::{Failure, HostFolders, Limits, Spec, Step};
+use super::{WORKSPACE, WayOut};
 
 /// User and group id inside, where a user namespace gives a number of our choice.
 pub(super) const INNER_ID: u32 = 1000;
@@ -21,6 +21,9 @@ const HOME: &str = "/home/agent";
 const TMP: &str = "/tmp";
 const BASE_GIT: &str = "/run/forgehand/base.git";
 const OUT: &str = "/run/forgehand/out";
+
+/// Socket of the proxy, where there is a way out.
+pub(super) const EGRESS: &str = "/run/forgehand/egress.sock";
 
 /// Where the machine's root hangs while the new one is furnished.
 const OLD: &str = "/old";
@@ -95,7 +98,8 @@ impl View {
 }
 
 /// Builds the root and moves into it.
-pub(super) fn build(folders: &HostFolders, limits: &Limits, uid: Option<u32>) -> Result<(), Failure> {
+pub(super) fn build(spec: &Spec) -> Result<(), Failure> {
+    let folders = &spec.folders;
     rustix::system::sethostname(b"sandbox").step(|| "set the host name".to_owned())?;
     pivot()?;
     // A fresh /proc is refused to a user namespace once no other one can be seen, so it comes
@@ -110,7 +114,7 @@ pub(super) fn build(folders: &HostFolders, limits: &Limits, uid: Option<u32>) ->
     )
     .step(|| "mount /proc".to_owned())?;
     system_folders()?;
-    etc(uid)?;
+    etc(spec.uid)?;
     devices()?;
     folder(TMP)?;
     folder("/var")?;
@@ -130,7 +134,10 @@ pub(super) fn build(folders: &HostFolders, limits: &Limits, uid: Option<u32>) ->
     for toolchain in &folders.toolchains {
         bind(toolchain, toolchain)?;
     }
-    limit_process_ids(limits);
+    if let Some(way_out) = &spec.way_out {
+        lead_out(way_out)?;
+    }
+    limit_process_ids(&spec.limits);
     for part in ["sys", "sysrq-trigger", "irq", "bus", "fs"] {
         let path = Path::new("/proc").join(part);
         if path.exists() {
@@ -259,6 +266,18 @@ fn folder(path: impl AsRef<Path>) -> Result<(), Failure> {
 fn link(target: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<(), Failure> {
     let path = path.as_ref();
     symlink(target, path).step(|| format!("make the link {}", path.display()))
+}
+
+/// The proxy's socket, and files that make programs use it.
+fn lead_out(way_out: &WayOut) -> Result<(), Failure> {
+    bind(&way_out.socket, EGRESS)?;
+    for (path, content) in &way_out.files {
+        if let Some(parent) = path.parent() {
+            folder(parent)?;
+        }
+        fs::write(path, content).step(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Since Linux 6.14 each namespace has its own count; before, the watch and the limit of the user

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileReply, FileRequest};
+use super::{FileReply, FileRequest, WayOut};
 
 /// Largest spec: a file of `MAX_TRANSFER` bytes in base64, twice encoded as JSON at worst.
 const MAX_SPEC_BYTES: u32 = 64 * 1024 * 1024;
@@ -24,6 +24,8 @@ pub(super) struct Spec {
     pub(super) uid: Option<u32>,
     pub(super) folders: HostFolders,
     pub(super) limits: Limits,
+    /// Where commands get out, if anywhere.
+    pub(super) way_out: Option<WayOut>,
     pub(super) task: Task,
 }
 

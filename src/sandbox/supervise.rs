@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
+use super::WayOut;
 use super::files;
 use super::root::View;
 use super::spec::{CommandTask, Failure, Isolation, Report, Spec, Step, TERMINATE};
@@ -47,7 +48,7 @@ fn supervised(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &S
         }
     };
     let disk = watch::disk(view, spec.limits.disk_mib).step(|| "watch the disk".to_owned())?;
-    let main = match start(task, view) {
+    let main = match start(task, view, spec.way_out.as_ref()) {
         Ok(main) => main,
         Err((code, problem)) => {
             let _ = writeln!(std::io::stderr(), "{problem}");
@@ -61,7 +62,7 @@ fn supervised(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &S
     report
 }
 
-fn start(task: &CommandTask, view: &View) -> Result<Pid, (i32, String)> {
+fn start(task: &CommandTask, view: &View, way_out: Option<&WayOut>) -> Result<Pid, (i32, String)> {
     let not_started = |problem: String| (NOT_STARTED, problem);
     let folder = files::resolve_folder(&view.workspace, &task.folder).map_err(not_started)?;
     let stdin = stdin(&task.stdin).map_err(|error| not_started(format!("cannot pass the input: {error}")))?;
@@ -73,6 +74,7 @@ fn start(task: &CommandTask, view: &View) -> Result<Pid, (i32, String)> {
         .args(arguments)
         .env_clear()
         .envs(environment(view))
+        .envs(network(way_out))
         .envs(task.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(folder)
         .stdin(stdin);
@@ -137,7 +139,6 @@ fn environment(view: &View) -> Vec<(&'static str, String)> {
             ("GIT_AUTHOR_EMAIL", "agent@sandbox.invalid"),
             ("GIT_COMMITTER_NAME", "agent"),
             ("GIT_COMMITTER_EMAIL", "agent@sandbox.invalid"),
-            ("CARGO_NET_OFFLINE", "true"),
             // Looking for leaks takes ptrace, which is refused here, and ends the program with an error.
             ("ASAN_OPTIONS", "detect_leaks=0"),
             ("LSAN_OPTIONS", "detect_leaks=0"),
@@ -145,6 +146,14 @@ fn environment(view: &View) -> Vec<(&'static str, String)> {
         .map(|(name, value)| (name, value.to_owned())),
     );
     environment
+}
+
+/// What tells programs of the way out, or that there is none.
+fn network(way_out: Option<&WayOut>) -> Vec<(String, String)> {
+    match way_out {
+        Some(way_out) => way_out.environment.clone(),
+        None => vec![("CARGO_NET_OFFLINE".to_owned(), "true".to_owned())],
+    }
 }
 
 /// Until the main process ends, a limit is passed, or the service lets go.

@@ -1,6 +1,7 @@
 //! What commands, file operations and exports of the real sandbox can and cannot do. As root each
 //! story is told twice: as root, and in a thread that became an ordinary user.
 
+mod egress;
 mod export;
 mod files;
 mod limits;

@@ -21,7 +21,7 @@ mod ending;
 mod people;
 mod seen;
 
-pub use people::{MONA, REPO, bug_fix, finish, mend, note, nothing_to_do};
+pub use people::{MONA, REPO, bug_fix, finish, mend, note, nothing_to_do, with_bug};
 pub use seen::lasting;
 
 /// What a story begins with, where it is not the usual.

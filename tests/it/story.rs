@@ -9,6 +9,7 @@ mod claim;
 mod crowd;
 mod delivery;
 mod draft;
+mod egress;
 mod fault;
 mod fork;
 mod hostile;

@@ -84,6 +84,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         check_database(&config).await,
         check_git(),
         check_sandbox(&config).await,
+        check_egress(&config).await,
         check_model(&config),
         check_github(&config).await,
     ];
@@ -191,6 +192,25 @@ async fn check_sandbox(config: &Config) -> Finding {
             Finding::new("sandbox", status, format!("{description}; {shown}"))
         }
         Err(error) => Finding::of("sandbox", Err(error)),
+    }
+}
+
+/// Opens the way out in a sandbox of its own, where there is one.
+async fn check_egress(config: &Config) -> Finding {
+    let tried = async {
+        let egress = ports::egress(&config.egress, &surroundings()?)?;
+        let scratch = tempfile::tempdir()?;
+        if let Some(gate) = egress.open(scratch.path(), None)? {
+            let sandbox = ports::sandbox(&config.sandbox, &surroundings()?);
+            sandbox::probe_with(&sandbox, &scratch.path().join("run"), Some(gate.way_out())).await?;
+            gate.close().await;
+        }
+        anyhow::Ok(egress)
+    };
+    match tried.await {
+        Ok(egress) if egress.is_dangerous() => Finding::new("egress", Status::Problem, egress.in_words()),
+        Ok(egress) => Finding::new("egress", Status::Ok, egress.in_words()),
+        Err(error) => Finding::of("egress", Err(error)),
     }
 }
 

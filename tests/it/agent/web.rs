@@ -31,7 +31,11 @@ fn equip(bench: &mut Bench, site: &Site, config: &WebConfig, reach: Reach) {
     let web = Web::new(Net::new(config).unwrap(), reach, config, &site.url(""), &redactor);
     let tools = Arc::new(web).tools();
     bench.tools = tools.into_iter().fold(Toolbox::standard(), Toolbox::with);
-    let rules = Policy::new(&PermissionConfig::default(), &host_rules(config).unwrap()).unwrap();
+    let rules = Policy::new(
+        &PermissionConfig::default(),
+        &host_rules("web.hosts", &config.hosts).unwrap(),
+    )
+    .unwrap();
     bench.permission = match reach {
         Reach::Permitted => rules,
         Reach::Listed => rules.unattended(),

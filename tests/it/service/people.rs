@@ -17,7 +17,7 @@ pub const ISSUE_TITLE: &str = "The last word is not counted";
 pub const ISSUE_BODY: &str = "`echo a b | sh count.sh` prints 1. I expect 2.";
 
 /// The files of the usual repository: the test fails because of the bug.
-pub(super) fn with_bug(seed: RepositorySeed) -> RepositorySeed {
+pub fn with_bug(seed: RepositorySeed) -> RepositorySeed {
     seed.file(
         "count.sh",
         "# Counts the words of its input.\necho $(( $(wc -w) - 1 ))\n",

@@ -44,6 +44,24 @@ pub(in crate::app::cli) fn of(event: &RunEvent) -> Vec<Row> {
                 Dress::Red.on(format!("  this attempt failed: {}", one_line(reason))),
             ]]
         }
+        RunEvent::HostReached { host } => vec![vec![Dress::Dim.on(format!("  network: {}", one_line(host)))]],
+        RunEvent::HostBlocked { host, why, allow } => {
+            let mut line = format!("  network: {} was blocked: {}", one_line(host), one_line(why));
+            if let Some(allow) = allow {
+                line.push_str(&format!("; to allow it: {}", one_line(allow)));
+            }
+            vec![vec![Dress::Yellow.on(line)]]
+        }
+        RunEvent::WayOutClosed {
+            sent_bytes,
+            received_bytes,
+            requests,
+            ..
+        } => {
+            let (sent, received) = (text::bytes_in_words(*sent_bytes), text::bytes_in_words(*received_bytes));
+            let line = format!("  network: {requests} requests, {sent} sent, {received} received");
+            vec![vec![Dress::Dim.on(line)]]
+        }
         RunEvent::RunResumed { turn, .. } => vec![vec![Dress::Dim.on(format!("  goes on after turn {turn}"))]],
         _ => Vec::new(),
     }
