@@ -172,6 +172,7 @@ fn shown(language: Language, log: Vec<RunEvent>, outcome: Option<&Outcome>, deta
         sum: Usd::from_dollars(0.0123),
     };
     let view = StatusView {
+        before: None,
         job: &job,
         events: &events,
         outcome,
