@@ -7,6 +7,7 @@ pub mod extract;
 pub mod facts;
 pub mod graph;
 pub mod index;
+pub mod map;
 pub mod segment;
 pub mod source;
 pub mod terms;

@@ -22,15 +22,47 @@ pub struct Binding {
 /// Types whose members are those of their first argument, and types of results that are taken apart
 /// before they are used.
 const WRAPPERS: &[&str] = &[
-    "Annotated", "Arc", "Awaited", "Box", "ClassVar", "Final", "Option", "Optional", "Pin", "Promise", "Rc",
-    "Readonly", "Result", "Type",
+    "Annotated",
+    "Arc",
+    "Awaited",
+    "Box",
+    "ClassVar",
+    "Final",
+    "Option",
+    "Optional",
+    "Pin",
+    "Promise",
+    "Rc",
+    "Readonly",
+    "Result",
+    "Type",
 ];
 /// Words before a type that say nothing of it.
-const MARKS: &[&str] = &["dyn ", "impl ", "mut ", "const ", "readonly ", "final ", "chan ", "ref ", "&", "*", "?", "...", "[]"];
+const MARKS: &[&str] = &[
+    "dyn ",
+    "impl ",
+    "mut ",
+    "const ",
+    "readonly ",
+    "final ",
+    "chan ",
+    "ref ",
+    "&",
+    "*",
+    "?",
+    "...",
+    "[]",
+];
 /// Nodes around a value that do not change its type, or only unwrap it.
 const SHELLS: &[&str] = &[
-    "await", "await_expression", "non_null_expression", "parenthesized_expression", "reference_expression",
-    "satisfies_expression", "try_expression", "unary_expression",
+    "await",
+    "await_expression",
+    "non_null_expression",
+    "parenthesized_expression",
+    "reference_expression",
+    "satisfies_expression",
+    "try_expression",
+    "unary_expression",
 ];
 /// Deeper nesting is no declaration that people write.
 const MAX_NESTING: usize = 6;
@@ -42,16 +74,26 @@ pub fn written(text: &str, node: Node<'_>, separators: &[&str]) -> Option<String
         if !SHELLS.contains(&node.kind()) {
             break;
         }
-        let inner = node.child_by_field_name("operand").or_else(|| node.child_by_field_name("value"));
+        let inner = node
+            .child_by_field_name("operand")
+            .or_else(|| node.child_by_field_name("value"));
         let last = node.named_child_count().checked_sub(1)?;
-        node = inner.or_else(|| node.named_child(if node.kind() == "reference_expression" { last as u32 } else { 0 }))?;
+        node = inner.or_else(|| {
+            node.named_child(if node.kind() == "reference_expression" {
+                last as u32
+            } else {
+                0
+            })
+        })?;
     }
     let part = |field| node.child_by_field_name(field);
     match node.kind() {
         "call_expression" | "call" => made(text, part("function")?, separators),
         "method_invocation" => made(text, part("name")?, separators),
         "new_expression" => type_name(&text[part("constructor")?.byte_range()]).map(str::to_owned),
-        "object_creation_expression" | "composite_literal" => type_name(&text[part("type")?.byte_range()]).map(str::to_owned),
+        "object_creation_expression" | "composite_literal" => {
+            type_name(&text[part("type")?.byte_range()]).map(str::to_owned)
+        }
         "struct_expression" => type_name(&text[part("name")?.byte_range()]).map(str::to_owned),
         "as_expression" => type_name(&text[node.named_child(1)?.byte_range()]).map(str::to_owned),
         kind if kind.ends_with("expression") || kind.contains("literal") || kind.contains("string") => None,
@@ -110,7 +152,9 @@ pub fn type_name(written: &str) -> Option<&str> {
 /// A type with the module that stands before it: `http.Request` of `net/http.Request`, `io::Error`.
 fn with_module<'t>(head: &'t str, last: &'t str) -> &'t str {
     let before = head[..head.len() - last.len()].trim_end_matches(['.', ':', '\\']);
-    let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+    let start = before
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + 1);
     if start == before.len() { last } else { &head[start..] }
 }
 
@@ -118,7 +162,9 @@ fn unmarked(written: &str) -> &str {
     let mut written = written.trim_start();
     loop {
         if let Some(lifetime) = written.strip_prefix('\'') {
-            let end = lifetime.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(lifetime.len());
+            let end = lifetime
+                .find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(lifetime.len());
             written = lifetime[end..].trim_start();
             continue;
         }
@@ -141,7 +187,11 @@ fn alternative(written: &str) -> Option<&str> {
         byte == b'|' && depth == 0
     })?;
     let (first, rest) = (written[..bar].trim(), written[bar + 1..].trim());
-    Some(if matches!(first, "" | "null" | "undefined" | "None") { rest } else { first })
+    Some(if matches!(first, "" | "null" | "undefined" | "None") {
+        rest
+    } else {
+        first
+    })
 }
 
 fn first_argument(inner: &str) -> &str {

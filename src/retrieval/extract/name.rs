@@ -95,11 +95,17 @@ fn qualified<'t>(text: &'t str, name: &'t str, separators: &[&str]) -> Cow<'t, s
     }
     if head.ends_with("::") {
         let cut = head.rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
-        let path = cut.map_or(head, |at| head[at..].trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_'));
+        let path = cut.map_or(head, |at| {
+            head[at..].trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_')
+        });
         let path = path.trim_start_matches(':');
         // A path that a generic interrupts: its last part has to do.
         let is_whole = !path.is_empty() && !path.starts_with(char::is_numeric);
-        return if is_whole { format!("{path}{name}").into() } else { name.into() };
+        return if is_whole {
+            format!("{path}{name}").into()
+        } else {
+            name.into()
+        };
     }
     match before(text, start, separators) {
         Some(outer) => format!("{outer}.{name}").into(),
@@ -121,7 +127,9 @@ fn called<'t>(text: &'t str, floor: usize, end: usize, separators: &[&str]) -> O
         return None;
     }
     let end = before_space(bytes, floor, start);
-    let is_member = separators.iter().any(|separator| bytes[floor..end].ends_with(separator.as_bytes()));
+    let is_member = separators
+        .iter()
+        .any(|separator| bytes[floor..end].ends_with(separator.as_bytes()));
     Some(match before(text, start, separators) {
         Some(receiver) => format!("{receiver}.{name}()").into(),
         None if is_member => format!("?.{name}()").into(),

@@ -44,7 +44,10 @@ impl Deref for Candidates {
 
 /// A name without its case and underscores, to be compared with others.
 pub(super) fn plain(name: &str) -> String {
-    name.chars().filter(|c| *c != '_').flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| *c != '_')
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// More symbols of one name than this are not told apart: `new`, `get`.

@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::family::Family;
+use super::paths::in_common;
 use super::resolve::Answer;
 use super::{Certainty, Edge, Edges, Graph, MAX_EXAMINED, SymbolId, Why};
 use crate::retrieval::facts::{Reference, ReferenceKind, SymbolKind};
-use super::paths::in_common;
 use crate::retrieval::view::FileId;
 
 /// Symbols that fit one use are listed by name up to here, and only counted above.
@@ -124,7 +124,10 @@ impl Graph {
         for alias in self.imports().aliases(name) {
             let known = self.known(alias.file);
             let all = &known.uses(self.view(), alias.file).all;
-            let named = all.iter().enumerate().filter(|(_, reference)| *reference.name == *alias.name);
+            let named = all
+                .iter()
+                .enumerate()
+                .filter(|(_, reference)| *reference.name == *alias.name);
             uses.extend(named.map(|(at, _)| (alias.file, at as u32)));
         }
         // A constructor is called by the name of its type, and a default export by any.
@@ -187,7 +190,11 @@ impl Graph {
         let known = self.known(file);
         let holders = || known.holders(reference.within);
         let callable = holders().find(|at| known.symbol(*at).is_some_and(|symbol| symbol.kind.is_callable()));
-        let not_module = |at: &u32| known.symbol(*at).is_some_and(|symbol| symbol.kind != SymbolKind::Module);
+        let not_module = |at: &u32| {
+            known
+                .symbol(*at)
+                .is_some_and(|symbol| symbol.kind != SymbolKind::Module)
+        };
         let at = callable.or_else(|| holders().find(not_module))?;
         Some(SymbolId { file, at })
     }
@@ -262,8 +269,15 @@ impl Graph {
 
 impl Edges {
     fn sort(&mut self) {
-        self.edges
-            .sort_by_key(|edge| (std::cmp::Reverse(edge.certainty), edge.file, edge.line, edge.to, edge.kind));
+        self.edges.sort_by_key(|edge| {
+            (
+                std::cmp::Reverse(edge.certainty),
+                edge.file,
+                edge.line,
+                edge.to,
+                edge.kind,
+            )
+        });
         self.edges
             .dedup_by_key(|edge| (edge.certainty, edge.file, edge.line, edge.to));
     }

@@ -118,7 +118,10 @@ impl Known {
     }
 
     fn type_named(&self, name: &str) -> Option<u32> {
-        let found = self.symbols.iter().position(|symbol| symbol.kind.is_type() && *symbol.name == *name);
+        let found = self
+            .symbols
+            .iter()
+            .position(|symbol| symbol.kind.is_type() && *symbol.name == *name);
         found.map(|at| at as u32)
     }
 
@@ -193,8 +196,7 @@ fn names_here(family: Family, import: &Import) -> Vec<&str> {
 
 /// The names that a package of Go may have by its path: `v2` and `go-` do not belong to it.
 fn go_names<'a>(last: &'a str, path: &'a str) -> Vec<&'a str> {
-    let is_version =
-        last.len() > 1 && last.starts_with('v') && last[1..].bytes().all(|byte| byte.is_ascii_digit());
+    let is_version = last.len() > 1 && last.starts_with('v') && last[1..].bytes().all(|byte| byte.is_ascii_digit());
     let last = if is_version {
         path.rsplit('/').nth(1).unwrap_or(last)
     } else {

@@ -38,7 +38,9 @@ impl Graph {
         let there = self.known(candidate.id.file);
         // A method written inside a type of the same name in another file is not this type's, unless
         // the language lets a type have parts.
-        let is_part = there.symbol(candidate.id.at).is_some_and(|symbol| symbol.owner.is_some());
+        let is_part = there
+            .symbol(candidate.id.at)
+            .is_some_and(|symbol| symbol.owner.is_some());
         if !is_part {
             return known.family == super::family::Family::CSharp;
         }
@@ -202,8 +204,12 @@ impl Graph {
                 continue;
             }
             let known = self.known(file);
-            let around = reference.within.filter(|within| known.symbol(*within).is_some_and(|symbol| symbol.kind.is_type()));
-            let holder = around.and_then(|around| known.symbol(around)).and_then(|symbol| symbol.parent);
+            let around = reference
+                .within
+                .filter(|within| known.symbol(*within).is_some_and(|symbol| symbol.kind.is_type()));
+            let holder = around
+                .and_then(|around| known.symbol(around))
+                .and_then(|symbol| symbol.parent);
             let place = At {
                 file,
                 known: &known,

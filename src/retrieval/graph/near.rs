@@ -46,7 +46,9 @@ impl Graph {
         let defined = self.view().defined(wanted.name).into_iter();
         let found = defined.map(|(file, at)| SymbolId { file, at }).filter(|id| {
             let path = self.view().path(id.file);
-            wanted.path.is_none_or(|wanted| ends(path, wanted) || path.starts_with(wanted))
+            wanted
+                .path
+                .is_none_or(|wanted| ends(path, wanted) || path.starts_with(wanted))
                 && wanted.holder.is_none_or(|holder| self.is_held_by(*id, holder))
         });
         found.collect()
@@ -60,7 +62,8 @@ impl Graph {
         let mut holders = known.holders(Some(id.at)).skip(1);
         let path = self.view().path(id.file);
         holders.any(|at| known.symbol(at).is_some_and(|symbol| *symbol.name == *holder))
-            || known.is_top(id.at) && (stem_of(path) == holder || super::paths::last_of(super::paths::folder_of(path)) == holder)
+            || known.is_top(id.at)
+                && (stem_of(path) == holder || super::paths::last_of(super::paths::folder_of(path)) == holder)
     }
 
     /// Names like this one, nearest first.

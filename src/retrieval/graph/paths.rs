@@ -61,7 +61,9 @@ impl Paths {
     /// Folders whose path ends with this one: `a/b` finds `x/a/b`.
     pub(super) fn folders_ending(&self, tail: &str) -> impl Iterator<Item = &str> {
         let all = self.by_last.get(last_of(tail)).map_or(&[][..], Vec::as_slice);
-        all.iter().map(|folder| &**folder).filter(move |folder| ends(folder, tail))
+        all.iter()
+            .map(|folder| &**folder)
+            .filter(move |folder| ends(folder, tail))
     }
 
     /// Files of this stem: `a/b.rs` has `b`.

@@ -3,13 +3,13 @@
 
 use super::family::Family;
 use super::known::Known;
+use super::module::{From, Inside, Place};
 use super::scope::{At, Meaning};
 use super::{Certainty, Graph, SymbolId, Why};
-use super::module::{From, Inside, Place};
 use crate::retrieval::facts::{Reference, SymbolKind};
 
 /// How many steps are taken from a variable over what a function returns to a type.
-const MAX_STEPS: u32 = 4;
+const MAX_STEPS: u32 = 6;
 
 /// What a receiver is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,9 @@ impl Graph {
             None => Some(holders.len()),
             Some(within) => holders.iter().position(|holder| *holder == within),
         };
-        let visible = uses.typed(word).filter_map(|reference| Some((depth(reference)?, reference)));
+        let visible = uses
+            .typed(word)
+            .filter_map(|reference| Some((depth(reference)?, reference)));
         let visible: Vec<(usize, &Reference)> = visible.collect();
         let innermost = visible.iter().map(|(depth, _)| *depth).min()?;
         let here = visible.iter().filter(|(depth, _)| *depth == innermost);
@@ -105,7 +107,11 @@ impl Graph {
             (true, true) if outside => Some(Receiver::Outside),
             (true, true) => Some(Receiver::Unknown),
             (true, false) => {
-                let certainty = if types.len() == 1 && !outside { worst } else { worst.min(Certainty::Likely) };
+                let certainty = if types.len() == 1 && !outside {
+                    worst
+                } else {
+                    worst.min(Certainty::Likely)
+                };
                 Some(Receiver::Types(types, certainty, Why::Declared))
             }
         }
@@ -345,7 +351,12 @@ impl Graph {
             Some(Receiver::Types(types, known, why)) => Receiver::Types(types, known.min(certainty), why),
             Some(other) => other,
             // `enum` values have the type that holds them.
-            None if known.symbol(id.at).is_some_and(|symbol| symbol.kind == SymbolKind::Variant) => self.own_type(place),
+            None if known
+                .symbol(id.at)
+                .is_some_and(|symbol| symbol.kind == SymbolKind::Variant) =>
+            {
+                self.own_type(place)
+            }
             None => Receiver::Unknown,
         }
     }
@@ -353,7 +364,9 @@ impl Graph {
     /// A field of the type around a place, or of the only type that has one of this name.
     fn field(&self, at: At<'_>, word: &str, steps: u32) -> Option<Receiver> {
         let candidates = self.candidates(word, at.known.family);
-        let fields = candidates.iter().filter(|candidate| candidate.kind == SymbolKind::Field);
+        let fields = candidates
+            .iter()
+            .filter(|candidate| candidate.kind == SymbolKind::Field);
         let fields: Vec<_> = fields.take(64).collect();
         if fields.is_empty() {
             return None;

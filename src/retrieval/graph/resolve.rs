@@ -101,7 +101,10 @@ impl Graph {
             1 => Answer::At(ids, Certainty::Likely, Why::Only),
             _ => {
                 let folder = folder_of(self.view().path(at.file));
-                let near = ids.iter().copied().filter(|id| folder_of(self.view().path(id.file)) == folder);
+                let near = ids
+                    .iter()
+                    .copied()
+                    .filter(|id| folder_of(self.view().path(id.file)) == folder);
                 let near: Vec<SymbolId> = near.collect();
                 if near.len() == 1 {
                     Answer::At(near, Certainty::Likely, Why::Package)
@@ -171,7 +174,11 @@ impl Graph {
             path: self.view().path(at.file),
             family: Family::Rust,
         };
-        let is_inside = |holder: u32| at.known.symbol(holder).is_some_and(|symbol| symbol.kind == SymbolKind::Module);
+        let is_inside = |holder: u32| {
+            at.known
+                .symbol(holder)
+                .is_some_and(|symbol| symbol.kind == SymbolKind::Module)
+        };
         let inline = at.known.holders(at.within).any(is_inside);
         let module = if inline && module == "super" { "self" } else { module };
         match self.modules().place(from, module) {
@@ -193,7 +200,11 @@ impl Graph {
         ids.sort();
         ids.dedup();
         if !ids.is_empty() {
-            let certainty = if types.len() > 1 { sure.0.min(Certainty::Likely) } else { sure.0 };
+            let certainty = if types.len() > 1 {
+                sure.0.min(Certainty::Likely)
+            } else {
+                sure.0
+            };
             return Answer::At(ids, certainty, sure.1);
         }
         // A type extends something outside, or has members by other ways: extensions, generated code,
@@ -238,7 +249,9 @@ impl Graph {
         // Where many types have it, being called alike is no sign.
         if members.len() <= MAX_NAMED {
             let called = plain(receiver.rsplit('.').next().unwrap_or(receiver));
-            let near = candidates.iter().filter(|candidate| is_named_after(&called, &candidate.plain_owner));
+            let near = candidates
+                .iter()
+                .filter(|candidate| is_named_after(&called, &candidate.plain_owner));
             let near: Vec<SymbolId> = near.map(|candidate| candidate.id).collect();
             if near.len() == 1 {
                 return Answer::At(near, Certainty::Likely, Why::Named);
@@ -275,8 +288,7 @@ impl Graph {
         let stem = stem_of(path);
         let is_index = matches!(stem, "mod" | "lib" | "index" | "__init__" | "main");
         candidate.holder.as_deref() == Some(receiver)
-            || (candidate.holder.is_none()
-                && (stem == receiver || is_index && last_of(folder_of(path)) == receiver))
+            || (candidate.holder.is_none() && (stem == receiver || is_index && last_of(folder_of(path)) == receiver))
     }
 
     /// Only what such a use can mean: a type behind `extends`, no field where something is called

@@ -98,7 +98,8 @@ impl Graph {
         let place = holders.iter().position(|holder| *holder == parent)?;
         let parent = known.symbol(parent)?;
         // Functions of an object that is written out are reached through the object alone.
-        let is_object = matches!(parent.kind, SymbolKind::Variable | SymbolKind::Field) || symbol.kind == SymbolKind::Method;
+        let is_object =
+            matches!(parent.kind, SymbolKind::Variable | SymbolKind::Field) || symbol.kind == SymbolKind::Method;
         if is_object && known.family == super::family::Family::Script {
             return None;
         }
@@ -218,7 +219,10 @@ impl Graph {
         if !found.is_empty() || depth == 0 || !inside.rest.is_empty() || family == Family::Go {
             // Of two classes of one full name the nearest is meant.
             if family == Family::Jvm && inside.folder.is_none() {
-                let nearest = inside.files.iter().find(|file| found.iter().any(|id| id.file == **file));
+                let nearest = inside
+                    .files
+                    .iter()
+                    .find(|file| found.iter().any(|id| id.file == **file));
                 let nearest = nearest.copied();
                 found.retain(|id| Some(id.file) == nearest);
             }

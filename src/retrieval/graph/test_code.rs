@@ -6,7 +6,15 @@ use crate::retrieval::facts::SymbolKind;
 
 /// Folders that hold tests.
 const FOLDERS: &[&str] = &[
-    "test", "tests", "testing", "__tests__", "spec", "specs", "e2e", "testFixtures", "integration-tests",
+    "test",
+    "tests",
+    "testing",
+    "__tests__",
+    "spec",
+    "specs",
+    "e2e",
+    "testFixtures",
+    "integration-tests",
 ];
 
 /// Whether a file holds tests, by its path.

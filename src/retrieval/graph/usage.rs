@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
+use super::edge::Work;
+use super::family::Family;
 use super::module::{From, Place};
 use super::scope::Meaning;
 use super::{Certainty, Graph, SymbolId};
-use super::edge::Work;
-use super::family::Family;
 use crate::retrieval::view::FileId;
 
 /// An import that gives something another name.
@@ -66,7 +66,10 @@ impl Graph {
                     continue;
                 }
                 if let Place::Inside(inside) = self.modules().place(from, &import.module) {
-                    let child = import.name.as_deref().and_then(|name| self.modules().child(from, &inside, name));
+                    let child = import
+                        .name
+                        .as_deref()
+                        .and_then(|name| self.modules().child(from, &inside, name));
                     let files = child.map_or(inside.files, |child| child.files);
                     for used in files.into_iter().filter(|used| *used != file).take(4) {
                         read.users.entry(used).or_default().push(file);
@@ -97,9 +100,11 @@ impl Graph {
         users
     }
 
-    /// How many files import a file.
-    pub(crate) fn importers(&self, file: FileId) -> usize {
-        self.imports().users.get(&file).map_or(0, Vec::len)
+    /// The files that import a file, at most `max`. Quicker than [`Self::used_by`], which also looks at
+    /// uses of names.
+    pub fn importers(&self, file: FileId, max: usize) -> Vec<FileId> {
+        let users = self.imports().users.get(&file);
+        users.into_iter().flatten().copied().take(max).collect()
     }
 
     /// The files that a file imports, or whose symbols it uses, by path. At most `max`.

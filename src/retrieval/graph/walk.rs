@@ -159,7 +159,11 @@ impl<'g> Search<'g> {
             }
             // The end with less to do goes on; going forward is cheaper.
             let forward = !self.heads.is_empty() && (self.tails.is_empty() || self.heads.len() <= 4 * self.tails.len());
-            let met = if forward { self.step_forward() } else { self.step_backward() };
+            let met = if forward {
+                self.step_forward()
+            } else {
+                self.step_backward()
+            };
             if let Some(met) = met {
                 return Some(self.path(met));
             }

@@ -21,7 +21,12 @@ fn graph(files: &[(&str, &str)]) -> Graph {
     }
     let run = |arguments: &[&str]| {
         let mut git = Command::new("git");
-        git.current_dir(&work).env("GIT_CONFIG_GLOBAL", "/dev/null").args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        git.current_dir(&work).env("GIT_CONFIG_GLOBAL", "/dev/null").args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+        ]);
         let output = git.args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -36,7 +41,9 @@ fn graph(files: &[(&str, &str)]) -> Graph {
         until: Instant::now() + Duration::from_secs(60),
         progress: &|_| {},
     };
-    let view = index.update(&Git::find().unwrap(), &work.join(".git"), &commit, &bounds).unwrap();
+    let view = index
+        .update(&Git::find().unwrap(), &work.join(".git"), &commit, &bounds)
+        .unwrap();
     Graph::of(view)
 }
 
@@ -74,7 +81,8 @@ fn check_callers(graph: &Graph, name: &str, expected: &[&str]) {
 #[track_caller]
 fn check_callees(graph: &Graph, name: &str, expected: &[&str]) {
     let edges = graph.callees(one(graph, name), 50);
-    let called = |edge: &forgehand::retrieval::graph::Edge| format!("{} {}", graph.full_name(edge.to), edge.certainty.name());
+    let called =
+        |edge: &forgehand::retrieval::graph::Edge| format!("{} {}", graph.full_name(edge.to), edge.certainty.name());
     let called: Vec<String> = edges.edges.iter().map(called).collect();
     assert_eq!(called, expected, "{name}");
 }
@@ -141,9 +149,21 @@ fn rust_functions_of_one_name_are_told_apart_and_reexports_are_followed() {
 #[test]
 fn rust_methods_are_found_by_owner_and_by_the_type_of_a_variable() {
     let graph = graph(RUST);
-    check_callers(&graph, "Counter::bump", &["words/src/count.rs:8 Counter.add exact, owner"]);
-    check_callers(&graph, "Counter.new", &["words/src/count.rs:21 total exact, same scope"]);
-    check_callers(&graph, "Counter.add", &["words/src/count.rs:23 total exact, declared type"]);
+    check_callers(
+        &graph,
+        "Counter::bump",
+        &["words/src/count.rs:8 Counter.add exact, owner"],
+    );
+    check_callers(
+        &graph,
+        "Counter.new",
+        &["words/src/count.rs:21 total exact, same scope"],
+    );
+    check_callers(
+        &graph,
+        "Counter.add",
+        &["words/src/count.rs:23 total exact, declared type"],
+    );
     check_callees(&graph, "Counter.add", &["Counter.bump exact", "clean exact"]);
 }
 
@@ -188,7 +208,10 @@ fn python_imports_shadowing_and_methods() {
              class Cart(Base):\n    def check(self):\n        return add_up([])\n\n\
              \x20   def pay(self):\n        self.save()\n",
         ),
-        ("shop/money.py", "def total(items):\n    def inner():\n        return total\n    return inner()\n"),
+        (
+            "shop/money.py",
+            "def total(items):\n    def inner():\n        return total\n    return inner()\n",
+        ),
         (
             "shop/other.py",
             "from .money import total\n\n\ndef run():\n    def total(items):\n        return 0\n    return total([])\n",
@@ -223,18 +246,30 @@ fn python_imports_shadowing_and_methods() {
     let found = graph.implementors(one(&graph, "Base"), 10);
     let found: Vec<SymbolId> = found.into_iter().map(|(id, _)| id).collect();
     assert_eq!(names(&graph, &found), ["shop/cart.py:Cart"]);
-    assert_eq!(names(&graph, &graph.supertypes(one(&graph, "Cart"))), ["shop/cart.py:Base"]);
+    assert_eq!(
+        names(&graph, &graph.supertypes(one(&graph, "Cart"))),
+        ["shop/cart.py:Base"]
+    );
 }
 
 #[test]
 fn go_packages_are_folders() {
     let graph = graph(&[
         ("go.mod", "module example.org/store\n"),
-        ("main.go", "package main\n\nimport (\n\t\"fmt\"\n\t\"example.org/store/db\"\n)\n\nfunc main() {\n\tfmt.Println(db.Open().Close())\n}\n"),
-        ("db/open.go", "package db\n\ntype Conn struct{}\n\nfunc Open() *Conn {\n\treturn dial()\n}\n\nfunc (c *Conn) Close() error {\n\treturn nil\n}\n"),
+        (
+            "main.go",
+            "package main\n\nimport (\n\t\"fmt\"\n\t\"example.org/store/db\"\n)\n\nfunc main() {\n\tfmt.Println(db.Open().Close())\n}\n",
+        ),
+        (
+            "db/open.go",
+            "package db\n\ntype Conn struct{}\n\nfunc Open() *Conn {\n\treturn dial()\n}\n\nfunc (c *Conn) Close() error {\n\treturn nil\n}\n",
+        ),
         ("db/dial.go", "package db\n\nfunc dial() *Conn {\n\treturn &Conn{}\n}\n"),
         ("fmt/print.go", "package fmt\n\nfunc Println() {}\n"),
-        ("net/dial.go", "package net\n\nfunc dial() {}\n\nfunc Start() {\n\tdial()\n}\n"),
+        (
+            "net/dial.go",
+            "package net\n\nfunc dial() {}\n\nfunc Start() {\n\tdial()\n}\n",
+        ),
     ]);
     check_callers(&graph, "db/dial.go:dial", &["db/open.go:6 Open exact, same package"]);
     check_callers(&graph, "net/dial.go:dial", &["net/dial.go:6 Start exact, same scope"]);
@@ -246,10 +281,22 @@ fn go_packages_are_folders() {
 #[test]
 fn typescript_modules_reexports_and_cycles() {
     let graph = graph(&[
-        ("src/index.ts", "export * from './ping'\nexport { pong as answer } from './pong'\n"),
-        ("src/ping.ts", "import { pong } from './pong'\n\nexport function ping(n: number): number {\n  return n > 0 ? pong(n - 1) : 0\n}\n"),
-        ("src/pong.ts", "import { ping } from './ping.js'\n\nexport const pong = (n: number) => {\n  return ping(n)\n}\n"),
-        ("app/main.ts", "import * as game from '../src'\nimport { answer } from '../src/index'\nimport { pong } from 'elsewhere'\n\nfunction start() {\n  game.ping(1)\n  answer(2)\n  pong(3)\n}\n"),
+        (
+            "src/index.ts",
+            "export * from './ping'\nexport { pong as answer } from './pong'\n",
+        ),
+        (
+            "src/ping.ts",
+            "import { pong } from './pong'\n\nexport function ping(n: number): number {\n  return n > 0 ? pong(n - 1) : 0\n}\n",
+        ),
+        (
+            "src/pong.ts",
+            "import { ping } from './ping.js'\n\nexport const pong = (n: number) => {\n  return ping(n)\n}\n",
+        ),
+        (
+            "app/main.ts",
+            "import * as game from '../src'\nimport { answer } from '../src/index'\nimport { pong } from 'elsewhere'\n\nfunction start() {\n  game.ping(1)\n  answer(2)\n  pong(3)\n}\n",
+        ),
     ]);
     check_callers(
         &graph,
@@ -265,9 +312,15 @@ fn typescript_modules_reexports_and_cycles() {
     assert_eq!(reached(&graph, &impact), ["1 app/main.ts:start", "1 src/pong.ts:pong"]);
     let file = |path: &str| graph.view().file(path).unwrap();
     let paths = |files: Vec<forgehand::retrieval::view::FileId>| -> Vec<String> {
-        files.into_iter().map(|file| graph.view().path(file).to_owned()).collect()
+        files
+            .into_iter()
+            .map(|file| graph.view().path(file).to_owned())
+            .collect()
     };
-    assert_eq!(paths(graph.used_by(file("src/pong.ts"), 9)), ["app/main.ts", "src/index.ts", "src/ping.ts"]);
+    assert_eq!(
+        paths(graph.used_by(file("src/pong.ts"), 9)),
+        ["app/main.ts", "src/index.ts", "src/ping.ts"]
+    );
     assert_eq!(paths(graph.uses(file("src/ping.ts"), 9)), ["src/pong.ts"]);
 }
 
@@ -275,14 +328,35 @@ fn typescript_modules_reexports_and_cycles() {
 fn java_interfaces_fields_and_overrides() {
     let base = "src/main/java/org/example";
     let path = |name: &str| format!("{base}/{name}.java");
-    let (store, memory, disk, user) = (path("io/Store"), path("io/MemoryStore"), path("io/DiskStore"), path("app/User"));
+    let (store, memory, disk, user) = (
+        path("io/Store"),
+        path("io/MemoryStore"),
+        path("io/DiskStore"),
+        path("app/User"),
+    );
     let graph = graph(&[
-        (&store, "package org.example.io;\n\npublic interface Store {\n    void put(String key);\n}\n"),
-        (&memory, "package org.example.io;\n\npublic class MemoryStore implements Store {\n    public void put(String key) {\n    }\n}\n"),
-        (&disk, "package org.example.io;\n\npublic class DiskStore implements Store {\n    public void put(String key) {\n        flush();\n    }\n\n    private void flush() {\n    }\n}\n"),
-        (&user, "package org.example.app;\n\nimport org.example.io.Store;\nimport org.example.io.DiskStore;\n\nclass User {\n    private final Store store;\n\n    void run(DiskStore disk) {\n        this.store.put(\"a\");\n        disk.put(\"b\");\n    }\n}\n"),
+        (
+            &store,
+            "package org.example.io;\n\npublic interface Store {\n    void put(String key);\n}\n",
+        ),
+        (
+            &memory,
+            "package org.example.io;\n\npublic class MemoryStore implements Store {\n    public void put(String key) {\n    }\n}\n",
+        ),
+        (
+            &disk,
+            "package org.example.io;\n\npublic class DiskStore implements Store {\n    public void put(String key) {\n        flush();\n    }\n\n    private void flush() {\n    }\n}\n",
+        ),
+        (
+            &user,
+            "package org.example.app;\n\nimport org.example.io.Store;\nimport org.example.io.DiskStore;\n\nclass User {\n    private final Store store;\n\n    void run(DiskStore disk) {\n        this.store.put(\"a\");\n        disk.put(\"b\");\n    }\n}\n",
+        ),
     ]);
-    check_callers(&graph, "Store.put", &[&format!("{user}:10 User.run exact, declared type")]);
+    check_callers(
+        &graph,
+        "Store.put",
+        &[&format!("{user}:10 User.run exact, declared type")],
+    );
     check_callers(
         &graph,
         "DiskStore.put",
@@ -294,5 +368,25 @@ fn java_interfaces_fields_and_overrides() {
     check_callers(&graph, "flush", &[&format!("{disk}:5 DiskStore.put exact, same scope")]);
     let found = graph.implementors(one(&graph, "Store"), 10);
     let found: Vec<SymbolId> = found.into_iter().map(|(id, _)| id).collect();
-    assert_eq!(names(&graph, &found), [format!("{disk}:DiskStore"), format!("{memory}:MemoryStore")]);
+    assert_eq!(
+        names(&graph, &found),
+        [format!("{disk}:DiskStore"), format!("{memory}:MemoryStore")]
+    );
+}
+
+#[test]
+fn the_map_shows_what_is_used_most_within_its_budget() {
+    let graph = graph(RUST);
+    let words = |text: &str| text.split_whitespace().count();
+    let whole = forgehand::retrieval::map::map(&graph, &[], 1000, &words);
+    assert_eq!(
+        whole,
+        "words/src/\n  count.rs: Counter, total, clean\n  lib.rs\n  shout.rs: clean, shout\n"
+    );
+    let short = forgehand::retrieval::map::map(&graph, &[], 6, &words);
+    assert_eq!(short, "words/src/\n  count.rs: Counter, total, clean\n");
+    let main = graph.view().file("app/src/main.rs").unwrap();
+    let asked = forgehand::retrieval::map::map(&graph, &[main], 3, &words);
+    assert_eq!(asked, "app/src/\n  main.rs: main\n");
+    assert_eq!(forgehand::retrieval::map::map(&graph, &[], 0, &words), "");
 }

@@ -48,7 +48,11 @@ fn elsewhere(modules: &Modules, from: From<'_>, path: &str) -> Option<Inside> {
         (None, _) => {
             let mut folders = modules.paths.folders_ending(path);
             let found = folders.next()?;
-            folders.next().is_none().then(|| at(modules, from.view, found)).flatten()
+            folders
+                .next()
+                .is_none()
+                .then(|| at(modules, from.view, found))
+                .flatten()
         }
     }
 }

@@ -16,7 +16,11 @@ pub(super) fn crates(view: &View, paths: &Paths) -> HashMap<Box<str>, Box<str>> 
         let Some(source) = path.strip_suffix("/lib.rs").or((path == "lib.rs").then_some("")) else {
             continue;
         };
-        let package = if last_of(source) == "src" { folder_of(source) } else { source };
+        let package = if last_of(source) == "src" {
+            folder_of(source)
+        } else {
+            source
+        };
         let name = last_of(package).replace('-', "_");
         let known: &mut Box<str> = crates.entry(name.into()).or_insert_with(|| source.into());
         // Of two of one name the outer one: the other is a fixture as a rule.

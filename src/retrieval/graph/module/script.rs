@@ -13,7 +13,14 @@ const EXTENSIONS: &[&str] = &[
 ];
 
 /// Where the sources of a package begin when its manifest is not read.
-const ENTRIES: &[&str] = &["src/index", "index", "src/main", "lib/index", "src/node/index", "src/lib"];
+const ENTRIES: &[&str] = &[
+    "src/index",
+    "index",
+    "src/main",
+    "lib/index",
+    "src/node/index",
+    "src/lib",
+];
 
 /// Folders with a manifest, by the last part of the package's name.
 pub(super) fn packages(view: &View, paths: &Paths) -> HashMap<Box<str>, Box<str>> {
