@@ -11,7 +11,8 @@ use super::{Context, show};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The index stands under server.state_dir, one folder for each repository; removing it loses nothing but \
+The index stands in server.state_dir, or in the user's state folder where that is not set, one folder for \
+each repository; removing it loses nothing but \
 time. Files are parsed once ever: a later commit costs what it changed. Files that differ from the last \
 commit are not written to the index; `search` and `graph` lay them over it.")]
 pub(super) struct Args {

@@ -2,6 +2,7 @@
 //! checkout on top. Called by the commands that ask the index. Never writes into the repository.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,8 +11,9 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Usage};
+use super::{Context, Usage, surroundings};
 use crate::app::prepare_state_dir;
+use crate::config::Config;
 use crate::git::{Git, GitError};
 use crate::ids::CommitSha;
 use crate::retrieval::index::{Bounds, Edit, Index, Limits, Progress, Reader, Stats};
@@ -60,9 +62,12 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     let config = context.config()?;
     let git = Git::find()?;
     let place = find(&git, folder).await?;
-    let state = prepare_state_dir(&config.server.state_dir)?;
-    let folder = state.join("index").join(name_of(&place.git_dir));
-    std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    let folder = state_folder(&config)?.join("index").join(name_of(&place.git_dir));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .with_context(|| format!("make the folder {}", folder.display()))?;
     let index = Index::open(&folder, Limits::default(), Reader::default())?;
     let bar = Bar::new(show);
     let view = tokio::task::block_in_place(|| {
@@ -91,6 +96,19 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
         folder,
         took: began.elapsed(),
     })
+}
+
+/// The state folder where one is configured, otherwise where programs keep what they remember for
+/// their user.
+fn state_folder(config: &Config) -> anyhow::Result<PathBuf> {
+    if config.origins.contains_key("server.state_dir") {
+        return prepare_state_dir(&config.server.state_dir);
+    }
+    let surroundings = surroundings()?;
+    let home = || Some(surroundings.home.as_ref()?.join(".local/state"));
+    let state = surroundings.state_home.clone().or_else(home);
+    let state = state.context("neither HOME nor XDG_STATE_HOME names a folder; set server.state_dir to one")?;
+    Ok(state.join("forgehand"))
 }
 
 async fn find(git: &Git, folder: &Path) -> anyhow::Result<Place> {

@@ -1,8 +1,9 @@
 //! Callers and callees of one symbol, implementors and supertypes. Each use of the name is resolved by
 //! itself; what cannot be told apart is listed as possible.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::family::Family;
 use super::paths::in_common;
@@ -20,8 +21,9 @@ struct Targets {
     ids: HashMap<SymbolId, usize>,
     /// The type that it makes values of.
     maker: Option<SymbolId>,
-    /// The last list of symbols of a name, by address, and whether one of these is in it.
-    fits: Cell<(usize, bool)>,
+    /// The last list of symbols that fit by name, and whether one of these is in it: most uses come
+    /// with the very same list.
+    last: RefCell<Option<(Arc<[SymbolId]>, bool)>>,
 }
 
 /// Whether a method makes values of its type.
@@ -71,7 +73,7 @@ impl Graph {
         let mut targets = Targets {
             ids: HashMap::from([(of, 1)]),
             maker: None,
-            fits: Cell::default(),
+            last: RefCell::default(),
         };
         if self.kind(of) != Some(SymbolKind::Method) {
             return targets;
@@ -173,13 +175,12 @@ impl Graph {
                 Some(edge(Certainty::Possible, Why::Dispatch, *also))
             }
             Answer::Name(ids) => {
-                // Most uses come with the very same list.
-                let list = ids.as_ptr() as usize;
-                let fits = match targets.fits.get() {
-                    (known, fits) if known == list => fits,
+                let mut last = targets.last.borrow_mut();
+                let fits = match &*last {
+                    Some((list, fits)) if Arc::ptr_eq(list, &ids) => *fits,
                     _ => ids.iter().any(|id| targets.ids.contains_key(id)),
                 };
-                targets.fits.set((list, fits));
+                *last = Some((Arc::clone(&ids), fits));
                 fits.then(|| edge(Certainty::Possible, Why::Name, ids.len()))
             }
         }
