@@ -173,6 +173,16 @@ impl Git {
         uncommitted::count(self, repo).await
     }
 
+    /// The last commit of a bare repository.
+    pub async fn head(&self, bare: &Path) -> Result<CommitSha, GitError> {
+        local::head(self, &absolute(bare)?, bare).await
+    }
+
+    /// The paths of a checkout's files that differ from its last commit.
+    pub async fn uncommitted_paths(&self, repo: &LocalRepo) -> Result<Vec<String>, GitError> {
+        uncommitted::paths(self, repo).await
+    }
+
     /// Puts a commit of an import on a new branch of a checkout and returns the branch's name.
     pub async fn leave_branch(
         &self,

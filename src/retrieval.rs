@@ -7,6 +7,7 @@ pub mod apart;
 pub mod code_search;
 pub mod graph;
 pub mod index;
+pub mod map;
 pub mod segment;
 pub mod source;
 pub mod view;

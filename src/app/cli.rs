@@ -19,6 +19,9 @@ mod demo;
 mod doctor;
 mod draft;
 mod drafts;
+mod graph;
+mod index;
+mod indexed;
 mod jobs;
 mod migrate;
 mod progress;
@@ -74,6 +77,10 @@ enum Command {
     Draft(Box<draft::Args>),
     /// List or show drafts of issues that runs of the service offered.
     Drafts(drafts::Args),
+    /// Index a local repository, so that `search` and `graph` answer at once.
+    Index(index::Args),
+    /// Say who uses what in a local repository: callers, callees, paths of calls, what a change reaches.
+    Graph(graph::Args),
     /// Show what calls of models cost: by day, job, issue, repository, installation or model.
     Costs(costs::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
@@ -138,6 +145,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Jobs(args) => jobs::run(&context, args).await,
         Command::Draft(args) => draft::run(&context, *args).await,
         Command::Drafts(args) => drafts::run(&context, args).await,
+        Command::Index(args) => index::run(&context, args).await,
+        Command::Graph(args) => graph::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,

@@ -36,28 +36,31 @@ pub(super) async fn open(git: &Git, folder: &Path) -> Result<LocalRepo, GitError
             ))
         })?;
     let own = git_folder(root)?;
+    Ok(LocalRepo {
+        root: root.to_owned(),
+        git_dir: shared_folder(&own)?,
+        head: head(git, &own, root).await?,
+        branch: branch(git, &own).await?,
+    })
+}
+
+/// The last commit of a git folder; `shown` is what people call it.
+pub(super) async fn head(git: &Git, own: &Path, shown: &Path) -> Result<CommitSha, GitError> {
     let head = git
         .call(&["rev-parse", "--verify", "--end-of-options"])
-        .git_dir(&own)
+        .git_dir(own)
         .arg("HEAD^{commit}")
         .output()
         .await?;
     if head.code != Some(0) {
         return Err(GitError::NotFound(format!(
             "a commit in {}; commit something first",
-            root.display()
+            shown.display()
         )));
     }
-    let head = head
-        .line()
+    head.line()
         .parse()
-        .map_err(|error| GitError::Failed(format!("the last commit: {error}")))?;
-    Ok(LocalRepo {
-        root: root.to_owned(),
-        git_dir: shared_folder(&own)?,
-        head,
-        branch: branch(git, &own).await?,
-    })
+        .map_err(|error| GitError::Failed(format!("the last commit: {error}")))
 }
 
 async fn branch(git: &Git, own: &Path) -> Result<Option<String>, GitError> {

@@ -23,6 +23,27 @@ pub struct Uncommitted {
 
 /// Counts them.
 pub(super) async fn count(git: &Git, repo: &LocalRepo) -> Result<Uncommitted, GitError> {
+    let mut found = Uncommitted::default();
+    for entry in list(git, repo, "normal").await? {
+        if entry.starts_with(b"?? ") {
+            found.unknown += 1;
+        } else {
+            found.changed += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Their paths from the root of the checkout, those that are not UTF-8 left out. A path that is not
+/// there any more was removed.
+pub(super) async fn paths(git: &Git, repo: &LocalRepo) -> Result<Vec<String>, GitError> {
+    let entries = list(git, repo, "all").await?;
+    let path = |entry: &Vec<u8>| entry.get(3..).and_then(|path| String::from_utf8(path.to_vec()).ok());
+    Ok(entries.iter().filter_map(path).collect())
+}
+
+/// What git says of each: two letters, a space, the path.
+async fn list(git: &Git, repo: &LocalRepo, unknown: &str) -> Result<Vec<Vec<u8>>, GitError> {
     let own = git_folder(&repo.root)?;
     let mut call = git
         .call(&[
@@ -31,8 +52,8 @@ pub(super) async fn count(git: &Git, repo: &LocalRepo) -> Result<Uncommitted, Gi
             "-z",
             "--no-renames",
             "--ignore-submodules=all",
-            "--untracked-files=normal",
         ])
+        .arg(format!("--untracked-files={unknown}"))
         .git_dir(&own)
         .env("GIT_WORK_TREE", &repo.root)
         .timeout(TIMEOUT)
@@ -44,15 +65,7 @@ pub(super) async fn count(git: &Git, repo: &LocalRepo) -> Result<Uncommitted, Gi
     }
     let listed = call.run().await?;
     let entries = listed.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
-    let mut found = Uncommitted::default();
-    for entry in entries {
-        if entry.starts_with(b"?? ") {
-            found.unknown += 1;
-        } else {
-            found.changed += 1;
-        }
-    }
-    Ok(found)
+    Ok(entries.map(<[u8]>::to_vec).collect())
 }
 
 /// Names of the filters that the checkout's configuration defines. Git would run them on files

@@ -28,7 +28,7 @@ pub use near::Named;
 pub use test_code::is_test_path;
 pub use walk::{Impact, Reached};
 
-use candidate::Candidate;
+use candidate::Candidates;
 use family::Family;
 use known::Known;
 use module::Modules;
@@ -163,7 +163,7 @@ pub struct Graph {
     modules: OnceLock<Modules>,
     imports: OnceLock<usage::Imports>,
     known: Mutex<HashMap<FileId, Arc<Known>>>,
-    names: Mutex<HashMap<(Box<str>, Family), Arc<[Candidate]>>>,
+    names: Mutex<HashMap<(Box<str>, Family), Arc<Candidates>>>,
     supers: Mutex<HashMap<SymbolId, Arc<[SymbolId]>>>,
 }
 
@@ -238,12 +238,12 @@ impl Graph {
         known.uses(&self.view, file).all.get(at as usize).cloned()
     }
 
-    fn candidates(&self, name: &str, family: Family) -> Arc<[Candidate]> {
+    fn candidates(&self, name: &str, family: Family) -> Arc<Candidates> {
         let key = (Box::from(name), family);
         if let Some(candidates) = lock(&self.names).get(&key) {
             return Arc::clone(candidates);
         }
-        let candidates: Arc<[Candidate]> = self.read_candidates(name, family).into();
+        let candidates = Arc::new(self.read_candidates(name, family));
         let mut all = lock(&self.names);
         if all.len() >= MAX_NAMES {
             all.clear();

@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod doctor_model;
 mod draft;
+mod graph;
 mod help;
 mod interrupted;
 mod live;

@@ -141,12 +141,21 @@ pub fn type_name(written: &str) -> Option<&str> {
             // `map[string]Foo` and `[8]Foo` have no members of their own.
             _ => {
                 let is_name = last.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
-                return (is_name && !matches!(last, "var" | "auto" | "let" | "map" | "void" | "fn" | "func"))
-                    .then_some(last);
+                let is_type = is_name && !matches!(last, "var" | "auto" | "let" | "map" | "void" | "fn" | "func");
+                return is_type.then(|| with_module(head, last));
             }
         }
     }
     None
+}
+
+/// A type with the module that stands before it: `http.Request` of `net/http.Request`, `io::Error`.
+fn with_module<'t>(head: &'t str, last: &'t str) -> &'t str {
+    let before = head[..head.len() - last.len()].trim_end_matches(['.', ':', '\\']);
+    let start = before
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + 1);
+    if start == before.len() { last } else { &head[start..] }
 }
 
 fn unmarked(written: &str) -> &str {
@@ -210,11 +219,11 @@ mod tests {
     #[test]
     fn the_type_is_the_last_name_inside_of_wrappers() {
         check("Parser", Some("Parser"));
-        check("&'a mut crate::Parser<'a, T>", Some("Parser"));
+        check("&'a mut crate::Parser<'a, T>", Some("crate::Parser"));
         check("Arc<dyn Read + Send>", Some("Read"));
         check("io::Result<Option<Box<Foo>>>", Some("Foo"));
         check("Result<(), Error>", None);
-        check("*http.Request", Some("Request"));
+        check("*http.Request", Some("http.Request"));
         check("(p *Page, err error)", Some("Page"));
         check("(Page, error)", Some("Page"));
         check("[]*Page", Some("Page"));

@@ -310,7 +310,8 @@ impl<'a> Known<'a> {
         }
         let receiver = name::receiver(text, used.name.start, self.dialect.separators);
         let receiver = receiver.as_deref();
-        let kind = self.kind(used, name, receiver, within)?;
+        let last = receiver.map(|receiver| receiver.rsplit(['.', ':']).next().unwrap_or(receiver));
+        let kind = self.kind(used, name, last, within)?;
         if receiver.is_none() && self.is_builtin(name) {
             return None;
         }

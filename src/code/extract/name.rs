@@ -61,11 +61,11 @@ pub fn before<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<&'t s
 /// What stands before the name that starts here, also where that is no name: `make()` for what a call
 /// gives, `parser.make()` and `?.make()` where the call has a receiver of its own, `?` for the rest.
 pub fn receiver<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<Cow<'t, str>> {
-    if let Some(name) = before(text, at, separators) {
-        return Some(name.into());
-    }
     let bytes = text.as_bytes();
     let floor = at.saturating_sub(MAX_BACK);
+    if let Some(name) = before(text, at, separators) {
+        return Some(qualified(text, name, separators));
+    }
     let end = before_space(bytes, floor, at);
     let separator = separators
         .iter()
@@ -80,6 +80,36 @@ pub fn receiver<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<Cow
         b']' | b'}' | b'"' | b'\'' | b'`' => Some("?".into()),
         byte if is_name_byte(*byte) => Some("?".into()),
         _ => None,
+    }
+}
+
+/// A receiver with what stands before it: `self.parser` and `?.parser` for a field, `crate::text` for a
+/// path.
+fn qualified<'t>(text: &'t str, name: &'t str, separators: &[&str]) -> Cow<'t, str> {
+    let start = name.as_ptr() as usize - text.as_ptr() as usize;
+    let floor = (start.saturating_sub(MAX_BACK)..=start).find(|at| text.is_char_boundary(*at));
+    let head = text[floor.unwrap_or(start)..start].trim_end();
+    let is_member = separators.iter().any(|separator| head.ends_with(separator)) && !head.ends_with("..");
+    if !is_member {
+        return name.into();
+    }
+    if head.ends_with("::") {
+        let cut = head.rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+        let path = cut.map_or(head, |at| {
+            head[at..].trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_')
+        });
+        let path = path.trim_start_matches(':');
+        // A path that a generic interrupts: its last part has to do.
+        let is_whole = !path.is_empty() && !path.starts_with(char::is_numeric);
+        return if is_whole {
+            format!("{path}{name}").into()
+        } else {
+            name.into()
+        };
+    }
+    match before(text, start, separators) {
+        Some(outer) => format!("{outer}.{name}").into(),
+        None => format!("?.{name}").into(),
     }
 }
 
@@ -214,6 +244,9 @@ mod tests {
     #[test]
     fn what_a_call_gives_is_a_receiver_too() {
         check_receiver("self.#parse()", Some("self"));
+        check_receiver("self.parser.#parse()", Some("self.parser"));
+        check_receiver("make().parser.#parse()", Some("?.parser"));
+        check_receiver("crate::text::#parse()", Some("crate::text"));
         check_receiver("make().#run()", Some("make()"));
         check_receiver("make(a, (b))?\n    .#run()", Some("make()"));
         check_receiver("Parser::new().#run()", Some("Parser.new()"));

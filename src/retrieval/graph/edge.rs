@@ -1,7 +1,9 @@
 //! Callers and callees of one symbol, implementors and supertypes. Each use of the name is resolved by
 //! itself; what cannot be told apart is listed as possible.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::family::Family;
 use super::paths::in_common;
@@ -12,6 +14,22 @@ use crate::retrieval::view::FileId;
 
 /// Symbols that fit one use are listed by name up to here, and only counted above.
 const MAX_AMONG: usize = 8;
+
+/// What a use has to mean to be one of a symbol.
+struct Targets {
+    /// The symbol itself, and what it overrides or implements with how many others.
+    ids: HashMap<SymbolId, usize>,
+    /// The type that it makes values of.
+    maker: Option<SymbolId>,
+    /// The last list of symbols that fit by name, and whether one of these is in it: most uses come
+    /// with the very same list.
+    last: RefCell<Option<(Arc<[SymbolId]>, bool)>>,
+}
+
+/// Whether a method makes values of its type.
+fn is_maker(name: &str, owner: Option<&str>) -> bool {
+    owner == Some(name) || matches!(name, "__init__" | "constructor" | "__construct" | "initialize")
+}
 
 /// How much work is left.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +69,22 @@ impl Graph {
         found
     }
 
-    /// The symbol itself, and what it overrides or implements with how many others.
-    fn targets(&self, of: SymbolId) -> HashMap<SymbolId, usize> {
-        let mut targets = HashMap::from([(of, 1)]);
+    fn targets(&self, of: SymbolId) -> Targets {
+        let mut targets = Targets {
+            ids: HashMap::from([(of, 1)]),
+            maker: None,
+            last: RefCell::default(),
+        };
         if self.kind(of) != Some(SymbolKind::Method) {
             return targets;
         }
         let (Some(name), known) = (self.name_of(of), self.known(of.file)) else {
             return targets;
         };
+        // What a structure of Go takes in is not overridden.
+        if known.family == Family::Go {
+            return targets;
+        }
         let at = super::scope::At {
             file: of.file,
             known: &known,
@@ -67,9 +92,13 @@ impl Graph {
         };
         if let super::receiver::Receiver::Types(types, ..) = self.own_type(at) {
             for id in types {
+                if is_maker(&name, self.name_of(id).as_deref()) {
+                    targets.maker = Some(id);
+                    continue;
+                }
                 for above in self.members_above(id, &name) {
                     let also = self.overriders(above, &name);
-                    targets.entry(above).or_insert(also.max(1));
+                    targets.ids.entry(above).or_insert(also.max(1));
                 }
             }
         }
@@ -104,7 +133,7 @@ impl Graph {
             uses.extend(named.map(|(at, _)| (alias.file, at as u32)));
         }
         // A constructor is called by the name of its type, and a default export by any.
-        if name == "__init__" || name == "constructor" {
+        if matches!(name, "__init__" | "constructor" | "__construct" | "initialize") {
             if let Some(owner) = self.known(of.file).owner(of.at) {
                 uses.extend(self.view().referred(owner));
             }
@@ -120,7 +149,7 @@ impl Graph {
         uses
     }
 
-    fn edge_to(&self, of: SymbolId, targets: &HashMap<SymbolId, usize>, (file, at): (FileId, u32)) -> Option<Edge> {
+    fn edge_to(&self, of: SymbolId, targets: &Targets, (file, at): (FileId, u32)) -> Option<Edge> {
         let known = self.known(file);
         let reference = known.uses(self.view(), file).all.get(at as usize)?;
         let edge = |certainty, why, among| Edge {
@@ -139,16 +168,19 @@ impl Graph {
                 if ids.contains(&of) {
                     return Some(edge(certainty, why, ids.len()));
                 }
-                let also = ids.iter().filter_map(|id| targets.get(id)).min()?;
-                let certainty = if *also == 1 {
-                    certainty.min(Certainty::Likely)
-                } else {
-                    Certainty::Possible
-                };
-                Some(edge(certainty, Why::Dispatch, *also))
+                if reference.kind == ReferenceKind::Call && targets.maker.is_some_and(|maker| ids.contains(&maker)) {
+                    return Some(edge(certainty, why, ids.len()));
+                }
+                let also = ids.iter().filter_map(|id| targets.ids.get(id)).min()?;
+                Some(edge(Certainty::Possible, Why::Dispatch, *also))
             }
             Answer::Name(ids) => {
-                let fits = ids.iter().any(|id| targets.contains_key(id));
+                let mut last = targets.last.borrow_mut();
+                let fits = match &*last {
+                    Some((list, fits)) if Arc::ptr_eq(list, &ids) => *fits,
+                    _ => ids.iter().any(|id| targets.ids.contains_key(id)),
+                };
+                *last = Some((Arc::clone(&ids), fits));
                 fits.then(|| edge(Certainty::Possible, Why::Name, ids.len()))
             }
         }
@@ -193,7 +225,7 @@ impl Graph {
             let (ids, certainty, why) = match self.resolve(of.file, &known, reference) {
                 Answer::Nowhere => continue,
                 Answer::At(ids, certainty, why) => (ids, certainty, why),
-                Answer::Name(ids) => (ids, Certainty::Possible, Why::Name),
+                Answer::Name(ids) => (ids.to_vec(), Certainty::Possible, Why::Name),
             };
             if certainty < least {
                 continue;

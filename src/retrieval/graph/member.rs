@@ -125,7 +125,19 @@ impl Graph {
             known,
             within: holder,
         };
-        self.types_meant(at, &reference.name)
+        match reference.receiver.as_deref() {
+            // What stands before it is its module, but in `impl Trait for Type`, where it is the type.
+            Some(module) if known.family != super::family::Family::Rust => {
+                let module = module.rsplit(['.', ':']).next().unwrap_or(module);
+                match self.meaning(at, module) {
+                    Meaning::Module(inside) => self.lookup(&inside, &reference.name, known.family, 4),
+                    Meaning::Symbols(ids, ..) => ids.iter().flat_map(|id| self.members(*id, &reference.name)).collect(),
+                    Meaning::Outside => Vec::new(),
+                    Meaning::Lost(_) | Meaning::Nothing => self.types_meant(at, &reference.name),
+                }
+            }
+            _ => self.types_meant(at, &reference.name),
+        }
     }
 
     /// The types that a name means at a place; those of that name when only one is in the repository.
@@ -203,7 +215,11 @@ impl Graph {
                 known: &known,
                 within: holder,
             };
-            if !self.types_meant(place, &name).contains(&of) {
+            let is_this = match around {
+                Some(around) => self.supers_of(SymbolId { file, at: around }).contains(&of),
+                None => self.types_meant(place, &name).contains(&of),
+            };
+            if !is_this {
                 continue;
             }
             match (around, &reference.receiver) {

@@ -1,14 +1,15 @@
 //! What stands before a name: the type around it, a type, a module, a variable whose type is written
 //! somewhere, or something nobody knows. Called for each use that has a receiver.
 
+use super::family::Family;
 use super::known::Known;
-use super::module::Inside;
+use super::module::{From, Inside, Place};
 use super::scope::{At, Meaning};
 use super::{Certainty, Graph, SymbolId, Why};
 use crate::retrieval::facts::{Reference, SymbolKind};
 
 /// How many steps are taken from a variable over what a function returns to a type.
-const MAX_STEPS: u32 = 4;
+const MAX_STEPS: u32 = 6;
 
 /// What a receiver is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,12 @@ impl Graph {
         }
         if let Some(call) = word.strip_suffix("()") {
             return self.call(at, call, steps - 1);
+        }
+        if word.contains("::") {
+            return self.path_value(at, word, steps - 1);
+        }
+        if let Some((outer, field)) = word.rsplit_once('.') {
+            return self.field_of(at, outer, field, steps - 1);
         }
         if let Some(found) = self.declared(at, word, steps - 1) {
             return found;
@@ -121,6 +128,9 @@ impl Graph {
         if at.known.family.is_own(&reference.name) {
             return self.own_type(at);
         }
+        if let Some((module, name)) = reference.name.rsplit_once(['.', ':']) {
+            return self.type_of_module(at, module.trim_end_matches(':'), name, steps - 1);
+        }
         // `self.config = config`: what is written is a variable.
         if reference.receiver.is_some()
             && let Some(found) = self.declared(self.inside(at, reference.line), &reference.name, steps - 1)
@@ -135,6 +145,100 @@ impl Graph {
             // parameter of a generic.
             Meaning::Nothing if at.known.family.is_strict() && !is_generic(&reference.name) => Receiver::Outside,
             Meaning::Nothing => Receiver::Unknown,
+        }
+    }
+
+    /// A type that is written behind its module or the type around it.
+    fn type_of_module(&self, at: At<'_>, module: &str, name: &str, steps: u32) -> Receiver {
+        match self.meaning(at, module) {
+            Meaning::Module(inside) => {
+                let ids = self.lookup(&inside, name, at.known.family, 4);
+                self.value_of(&ids, Certainty::Exact, Why::Declared, steps)
+            }
+            Meaning::Outside => Receiver::Outside,
+            Meaning::Symbols(ids, ..) => {
+                let types: Vec<SymbolId> = ids.iter().flat_map(|id| self.members(*id, name)).collect();
+                self.value_of(&types, Certainty::Exact, Why::Declared, steps)
+            }
+            Meaning::Lost(_) | Meaning::Nothing if at.known.family == Family::Go => Receiver::Outside,
+            Meaning::Lost(_) | Meaning::Nothing => match self.types_meant(at, name) {
+                types if types.is_empty() => Receiver::Unknown,
+                types => Receiver::Types(types, Certainty::Exact, Why::Declared),
+            },
+        }
+    }
+
+    /// What a path of names comes to: `crate::text`, `text::Parser`.
+    fn path_value(&self, at: At<'_>, path: &str, steps: u32) -> Receiver {
+        let last = path.rsplit("::").next().unwrap_or(path);
+        let first = path.split("::").next().unwrap_or(path);
+        let place = match self.meaning(at, first) {
+            Meaning::Outside => return Receiver::Outside,
+            Meaning::Module(inside) if path.matches("::").count() == 1 => {
+                let ids = self.lookup(&inside, last, at.known.family, 4);
+                if !ids.is_empty() {
+                    return self.value_of(&ids, Certainty::Exact, Why::Import, steps);
+                }
+                self.modules()
+                    .child(self.from(at), &inside, last)
+                    .map_or(Place::Unknown, Place::Inside)
+            }
+            _ => self.modules().place(self.from(at), path),
+        };
+        match place {
+            Place::Outside => Receiver::Outside,
+            Place::Unknown => self.value(at, last, steps),
+            Place::Inside(inside) if inside.rest.is_empty() => Receiver::Module(inside),
+            Place::Inside(mut inside) => {
+                inside.rest.pop();
+                let ids = self.lookup(&inside, last, at.known.family, 4);
+                if ids.is_empty() {
+                    self.value(at, last, steps)
+                } else {
+                    self.value_of(&ids, Certainty::Exact, Why::Import, steps)
+                }
+            }
+        }
+    }
+
+    /// A field of a value, or a name of a module.
+    fn field_of(&self, at: At<'_>, outer: &str, field: &str, steps: u32) -> Receiver {
+        let on = match outer {
+            "?" => Receiver::Unknown,
+            outer if at.known.family.is_own(outer) => {
+                // `self.parser = …` stands in a method of the same type.
+                if let Some(found) = self.declared(at, field, steps) {
+                    return found;
+                }
+                self.own_type(at)
+            }
+            outer => self.value(at, outer, steps),
+        };
+        match on {
+            Receiver::Types(types, certainty, _) => {
+                let mut ids: Vec<SymbolId> = types.iter().flat_map(|id| self.members_on(*id, field)).collect();
+                ids.truncate(1);
+                self.value_of(&ids, certainty, Why::Declared, steps)
+            }
+            Receiver::Module(inside) => {
+                let ids = self.lookup(&inside, field, at.known.family, 4);
+                if !ids.is_empty() {
+                    return self.value_of(&ids, Certainty::Exact, Why::Import, steps);
+                }
+                let child = self.modules().child(self.from(at), &inside, field);
+                child.map_or(Receiver::Unknown, Receiver::Module)
+            }
+            Receiver::Outside => Receiver::Outside,
+            Receiver::Unknown => Receiver::Unknown,
+        }
+    }
+
+    fn from<'s>(&'s self, at: At<'_>) -> From<'s> {
+        From {
+            view: self.view(),
+            file: at.file,
+            path: self.view().path(at.file),
+            family: at.known.family,
         }
     }
 

@@ -1,7 +1,9 @@
 //! From one use of a name to what it means, with how sure that is. The order of the rules is the order
 //! of certainty: scopes and imports, owners and declared types, then names.
 
-use super::candidate::Candidate;
+use std::sync::Arc;
+
+use super::candidate::{Candidate, plain};
 use super::family::Family;
 use super::known::Known;
 use super::paths::{folder_of, last_of, stem_of};
@@ -19,8 +21,11 @@ pub(super) enum Answer {
     /// These symbols.
     At(Vec<SymbolId>, Certainty, Why),
     /// Any symbol of this name that may stand in such a place; so many there are.
-    Name(Vec<SymbolId>),
+    Name(Arc<[SymbolId]>),
 }
+
+/// Types that have a member of one name, up to which the name of a variable tells which is meant.
+const MAX_NAMED: usize = 64;
 
 impl Graph {
     /// What a use means.
@@ -104,7 +109,7 @@ impl Graph {
                 if near.len() == 1 {
                     Answer::At(near, Certainty::Likely, Why::Package)
                 } else {
-                    Answer::Name(ids)
+                    Answer::Name(ids.into())
                 }
             }
         }
@@ -134,7 +139,7 @@ impl Graph {
                 }
             }
             Receiver::Outside => Answer::Nowhere,
-            Receiver::Unknown => self.unknown(at, name, receiver),
+            Receiver::Unknown => self.unknown(at, reference.kind, name, receiver),
         }
     }
 
@@ -146,7 +151,7 @@ impl Graph {
         if at.known.family == Family::Rust {
             return self.in_rust_module(at, "self", name);
         }
-        self.unknown(at, name, "?")
+        self.unknown(at, ReferenceKind::Call, name, "?")
     }
 
     /// `super.name()`.
@@ -223,14 +228,15 @@ impl Graph {
         if ids.is_empty() {
             Answer::Nowhere
         } else {
-            Answer::Name(ids)
+            Answer::Name(ids.into())
         }
     }
 
     /// A member of a value of which nothing is known.
-    fn unknown(&self, at: At<'_>, name: &str, receiver: &str) -> Answer {
+    fn unknown(&self, at: At<'_>, kind: ReferenceKind, name: &str, receiver: &str) -> Answer {
         let candidates = self.candidates(name, at.known.family);
         // `a::b::name`: the last part of the path is the file or the module of it.
+        let receiver = receiver.rsplit(['.', ':']).next().unwrap_or(receiver);
         let in_module = candidates.iter().filter(|candidate| candidate.top);
         let in_module: Vec<SymbolId> = in_module
             .filter(|candidate| self.is_module_named(candidate, receiver))
@@ -239,33 +245,33 @@ impl Graph {
         if in_module.len() == 1 {
             return Answer::At(in_module, Certainty::Likely, Why::Only);
         }
-        let members = candidates.iter().filter(|candidate| candidate.owner.is_some());
-        let members: Vec<&Candidate> = members.collect();
-        let near: Vec<SymbolId> = members
-            .iter()
-            .filter(|candidate| {
-                candidate
-                    .owner
-                    .as_deref()
-                    .is_some_and(|owner| is_named_after(receiver, owner))
-            })
-            .map(|candidate| candidate.id)
-            .collect();
-        if near.len() == 1 && members.len() <= 64 {
-            return Answer::At(near, Certainty::Likely, Why::Named);
+        let members = &candidates.members;
+        // Where many types have it, being called alike is no sign.
+        if members.len() <= MAX_NAMED {
+            let called = plain(receiver.rsplit('.').next().unwrap_or(receiver));
+            let near = candidates
+                .iter()
+                .filter(|candidate| is_named_after(&called, &candidate.plain_owner));
+            let near: Vec<SymbolId> = near.map(|candidate| candidate.id).collect();
+            if near.len() == 1 {
+                return Answer::At(near, Certainty::Likely, Why::Named);
+            }
         }
-        let ids: Vec<SymbolId> = members.iter().map(|candidate| candidate.id).collect();
-        match ids.len() {
+        match members.len() {
             0 if in_module.is_empty() => Answer::Nowhere,
-            0 => Answer::Name(in_module),
-            1 if self.mentions(at, members[0]) => Answer::At(ids, Certainty::Likely, Why::Only),
-            _ => Answer::Name(ids),
+            0 => Answer::Name(in_module.into()),
+            1 if self.mentions(at, &candidates) => Answer::At(members.to_vec(), Certainty::Likely, Why::Only),
+            _ => match kind {
+                ReferenceKind::Call => Answer::Name(Arc::clone(&candidates.callable)),
+                _ => Answer::Name(Arc::clone(members)),
+            },
         }
     }
 
-    /// Whether a file says the name of a candidate's owner, or is near it.
-    fn mentions(&self, at: At<'_>, candidate: &Candidate) -> bool {
-        let Some(owner) = candidate.owner.as_deref() else {
+    /// Whether a file says the name of the only member's owner, or is near it.
+    fn mentions(&self, at: At<'_>, candidates: &[Candidate]) -> bool {
+        let member = candidates.iter().find(|candidate| candidate.owner.is_some());
+        let Some((candidate, owner)) = member.and_then(|member| Some((member, member.owner.as_deref()?))) else {
             return false;
         };
         candidate.id.file == at.file
@@ -312,19 +318,14 @@ impl Graph {
                 ids if ids.is_empty() => Answer::Nowhere,
                 ids => Answer::At(ids, certainty, why),
             },
-            Answer::Name(ids) => match keep(ids) {
-                ids if ids.is_empty() => Answer::Nowhere,
-                ids => Answer::Name(ids),
-            },
+            Answer::Name(ids) => Answer::Name(ids),
         }
     }
 }
 
 /// Whether a variable is called like a type: `parser` or `argParser` like `Parser`, `request` like
-/// `HttpRequest`.
+/// `HttpRequest`. Both are plain.
 fn is_named_after(variable: &str, owner: &str) -> bool {
-    let plain = |name: &str| name.replace('_', "").to_lowercase();
-    let (variable, owner) = (plain(variable), plain(owner));
     // Shorter names say nothing: `id`, `ctx`.
-    variable.len() >= 4 && owner.len() >= 4 && (owner.ends_with(&variable) || variable.ends_with(&owner))
+    variable.len() >= 4 && owner.len() >= 4 && (owner.ends_with(variable) || variable.ends_with(owner))
 }

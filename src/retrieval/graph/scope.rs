@@ -97,6 +97,12 @@ impl Graph {
         };
         let place = holders.iter().position(|holder| *holder == parent)?;
         let parent = known.symbol(parent)?;
+        // Functions of an object that is written out are reached through the object alone.
+        let is_object =
+            matches!(parent.kind, SymbolKind::Variable | SymbolKind::Field) || symbol.kind == SymbolKind::Method;
+        if is_object && known.family == super::family::Family::Script {
+            return None;
+        }
         if parent.kind.is_type() && !bare && !is_nested_type {
             return None;
         }

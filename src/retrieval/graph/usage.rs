@@ -100,9 +100,11 @@ impl Graph {
         users
     }
 
-    /// How many files import a file.
-    pub(crate) fn importers(&self, file: FileId) -> usize {
-        self.imports().users.get(&file).map_or(0, Vec::len)
+    /// The files that import a file, at most `max`. Quicker than [`Self::used_by`], which also looks at
+    /// uses of names.
+    pub fn importers(&self, file: FileId, max: usize) -> Vec<FileId> {
+        let users = self.imports().users.get(&file);
+        users.into_iter().flatten().copied().take(max).collect()
     }
 
     /// The files that a file imports, or whose symbols it uses, by path. At most `max`.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::edge::Work;
-use super::{Certainty, Edge, Graph, SymbolId};
+use super::{Certainty, Edge, Graph, SymbolId, Why};
 use crate::retrieval::view::FileId;
 
 /// Uses that are looked at for one walk.
@@ -13,6 +13,8 @@ const MAX_WALKED: usize = 6000;
 const MAX_STEPS: usize = 12;
 /// Symbols that a path is looked for among, from each end.
 const MAX_PATH_SYMBOLS: usize = 2000;
+/// Types that share a method up to which a use of what they implement is followed from one of them.
+const MAX_DISPATCH: usize = 4;
 /// Calls between a test and what it tests: helpers of tests, a facade, the function itself.
 const MAX_TEST_DISTANCE: u32 = 3;
 
@@ -58,7 +60,8 @@ impl Graph {
             let edges = self.callers_within(to, Certainty::Possible, &mut work);
             impact.is_cut |= edges.unexamined > 0;
             for edge in edges.edges {
-                if !is_followed(&edge) {
+                let is_first = distance == 0 && edge.why == Why::Dispatch && edge.among <= MAX_DISPATCH;
+                if !is_followed(&edge) && !is_first {
                     impact.possible += usize::from(distance == 0);
                     continue;
                 }

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 28] = [
     "",
     "serve",
     "worker",
@@ -22,6 +22,8 @@ const COMMANDS: [&str; 26] = [
     "drafts",
     "drafts list",
     "drafts show",
+    "index",
+    "graph",
     "costs",
     "recover",
     "doctor",

@@ -1,0 +1,76 @@
+//! `forgehand index` and `forgehand graph` on a checkout: the commit is indexed once, edits that are
+//! not committed are seen at once, and what has no answer says what is near.
+
+use serde_json::Value;
+
+use super::checkout::Checkout;
+
+fn checkout() -> Checkout {
+    let checkout = Checkout::new();
+    checkout.write("shop/__init__.py", "");
+    checkout.write("shop/money.py", "def total(items):\n    return sum(items)\n");
+    checkout.write(
+        "shop/cart.py",
+        "from .money import total\n\n\nclass Cart:\n    def pay(self):\n        return total([1])\n",
+    );
+    checkout.commit("A shop");
+    checkout
+}
+
+#[track_caller]
+fn json(out: &str) -> Value {
+    serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+#[test]
+fn files_are_parsed_once_and_edits_lie_on_top() {
+    let checkout = checkout();
+    let first = checkout.user.run(&["index", ".", "--json"]);
+    first.assert_code(0);
+    assert_eq!(json(&first.out)["parsed"], 6);
+    let second = json(&checkout.user.run(&["index", ".", "--json"]).out);
+    assert_eq!((&second["parsed"], &second["edited"]), (&0.into(), &0.into()));
+
+    let callers = checkout.user.run(&["graph", ".", "callers", "total"]);
+    callers.assert_code(0);
+    assert_eq!(
+        callers.out,
+        "shop/money.py:1 total\n  shop/cart.py:6 Cart.pay  exact, import\n"
+    );
+    checkout.write("shop/late.py", "from shop.money import total\n\nprint(total([]))\n");
+    let callers = checkout.user.run(&["graph", "shop", "callers", "total"]);
+    assert_eq!(
+        callers.out,
+        "shop/money.py:1 total\n  shop/cart.py:6 Cart.pay  exact, import\n  shop/late.py:3  exact, import\n"
+    );
+}
+
+#[test]
+fn paths_impact_and_near_names_are_told() {
+    let checkout = checkout();
+    let path = checkout.user.run(&["graph", ".", "path", "Cart.pay", "total"]);
+    path.assert_code(0);
+    assert_eq!(
+        path.out,
+        "shop/cart.py:5 Cart.pay\n  shop/money.py:1 total  called at shop/cart.py:6, exact\n"
+    );
+    let impact = checkout.user.run(&["graph", ".", "impact", "total", "--json"]);
+    assert_eq!(json(&impact.out)[0]["reached"][0]["symbol"], "Cart.pay");
+
+    let near = checkout.user.run(&["graph", ".", "callers", "totl"]);
+    near.assert_code(1).assert_err("near it: total");
+    let wrong = checkout.user.run(&["graph", ".", "path", "total"]);
+    wrong.assert_code(64).assert_err("takes two names");
+}
+
+#[test]
+fn a_bare_repository_is_read_without_a_checkout() {
+    let checkout = checkout();
+    let bare = checkout.user.path("bare.git");
+    checkout.git(&["clone", "--quiet", "--bare", ".", bare.to_str().unwrap()]);
+    let symbols = checkout.user.run(&["graph", bare.to_str().unwrap(), "symbols", "Cart"]);
+    symbols.assert_code(0);
+    assert_eq!(symbols.out, "shop/cart.py:4 Cart\n");
+    let nothing = checkout.user.run(&["index", "/"]);
+    nothing.assert_code(64);
+}
