@@ -15,6 +15,7 @@ mod dialect;
 mod import;
 mod name;
 mod query;
+mod repair;
 mod tree;
 
 #[cfg(test)]
