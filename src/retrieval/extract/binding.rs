@@ -119,6 +119,9 @@ fn made(text: &str, function: Node<'_>, separators: &[&str]) -> Option<String> {
 /// The last name of a type, inside of wrappers: `Foo` of `Option<&'a mut crate::Foo<T>>`.
 pub fn type_name(written: &str) -> Option<&str> {
     let mut written = written.trim();
+    if written.contains("=>") {
+        return None;
+    }
     for _ in 0..MAX_NESTING {
         written = written.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
         written = unmarked(written);
