@@ -29,6 +29,7 @@ mod read;
 mod tree;
 
 use folder::Folder;
+use keep::Work;
 use lock::Lock;
 use tree::{CommitTree, Kind};
 
@@ -76,7 +77,7 @@ impl Default for Limits {
             max_bytes: 4 << 30,
             // Hand-written files over a megabyte are rarer than bundles and fixtures of that size.
             max_file_bytes: 2 << 20,
-            max_memory: 96 << 20,
+            max_memory: 192 << 20,
             max_threads: 4,
             max_commits: 64,
         }
@@ -244,15 +245,33 @@ impl Index {
             return Ok(view);
         }
         let mut tree = self.read_tree(git, repo, commit)?;
+        let before = self.folder.segment_bytes();
         self.read_blobs((git, repo), &mut tree, bounds)?;
         self.folder.save_tree(commit, &tree)?;
-        keep::merge(&self.folder)?;
-        if keep::evict(&self.folder, &self.limits, commit)? {
-            self.views.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
+        let written = self.folder.segment_bytes().saturating_sub(before);
+        keep::merge(&self.folder, Work::After(written))?;
+        self.evict(commit)?;
         let view = self.view_of(&tree);
         let view = view.ok_or_else(|| IndexError::Folder("a segment was damaged just now".to_owned()))?;
         Ok(self.remember(commit, view))
+    }
+
+    /// Does the work that an update puts off, so that it is not waited for: few large segments
+    /// instead of many small ones. To be called when there is time. Does nothing while somebody else
+    /// writes.
+    pub fn tidy(&self) -> Result<(), IndexError> {
+        let Some(_lock) = Lock::try_take(self.folder.path())? else {
+            return Ok(());
+        };
+        self.folder.refresh()?;
+        keep::merge(&self.folder, Work::Any)
+    }
+
+    fn evict(&self, current: &CommitSha) -> Result<(), IndexError> {
+        if keep::evict(&self.folder, &self.limits, current)? {
+            self.views.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        Ok(())
     }
 
     /// The tree of a commit, from the last one and what changed since, which is quicker.
