@@ -106,7 +106,15 @@ pub(super) fn list(git: &Git, repo: &Path, at: &CommitSha) -> Result<Tree, GitEr
 /// What `to` has otherwise than `from`.
 pub(super) fn changed(git: &Git, repo: &Path, from: &CommitSha, to: &CommitSha) -> Result<Tree, GitError> {
     let stream = git
-        .call(&["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--end-of-options"])
+        .call(&[
+            "diff-tree",
+            "-r",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--full-index",
+            "--end-of-options",
+        ])
         .arg(from.as_str())
         .arg(to.as_str())
         .git_dir(repo)
