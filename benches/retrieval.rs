@@ -77,7 +77,7 @@ impl Bench {
     }
 
     fn run(mut self) -> bool {
-        println!("{:<34}{:>12}{:>12}{:>12}  {}", "", "wall", "CPU", "memory", "against");
+        println!("{:<34}{:>12}{:>12}{:>12}", "", "wall", "CPU", "memory");
         let bare = self.step("bare", "bare loop: parse, tag queries", "");
         let index = self.folder.path().join("index");
         let cold = self.step("cold", "cold index", "");

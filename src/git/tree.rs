@@ -12,7 +12,7 @@ use super::{Git, GitError};
 use crate::ids::CommitSha;
 
 /// Most entries of a tree; the largest public repositories have half a million files.
-const MAX_ENTRIES: usize = 2_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 /// Longest path that is taken; the limit of the system for a path is 4096.
 const MAX_PATH: usize = 4096;
 /// Bytes of an unwanted blob that are rather read than avoided by starting git again.

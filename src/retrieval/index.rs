@@ -281,6 +281,14 @@ impl Index {
         keep::merge(&self.folder, Work::Any)
     }
 
+    /// Removes indexes of other repositories, which are folders beside this one, until all together
+    /// have at most `max_bytes`; the one that was used last goes last. Views that stand on them stay.
+    pub fn make_room(&self, max_bytes: u64) -> Result<(), IndexError> {
+        let own = self.folder.path();
+        let root = own.parent().unwrap_or(own);
+        keep::make_room(root, own, max_bytes)
+    }
+
     fn evict(&self, current: &CommitSha) -> Result<(), IndexError> {
         if keep::evict(&self.folder, &self.limits, current)? {
             self.views.lock().unwrap_or_else(PoisonError::into_inner).clear();

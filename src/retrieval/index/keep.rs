@@ -3,8 +3,12 @@
 //! may be reading: it writes new ones and takes names away.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
 
 use super::folder::Folder;
+use super::lock::{self, Lock};
 use super::{IndexError, Limits};
 use crate::ids::CommitSha;
 use crate::retrieval::segment::{BlobKey, Segment, merge as merge_segments};
@@ -107,4 +111,45 @@ fn live<'a>(folder: &Folder, commits: impl Iterator<Item = &'a CommitSha>) -> Ha
     trees
         .flat_map(|tree| tree.entries().iter().map(|entry| entry.key).collect::<Vec<_>>())
         .collect()
+}
+
+/// Removes indexes of other repositories from `root`, the one used last latest, until all together
+/// have at most `max_bytes`. Leaves `current` and those that somebody writes to.
+pub(super) fn make_room(root: &Path, current: &Path, max_bytes: u64) -> Result<(), IndexError> {
+    let fail = |error: std::io::Error| IndexError::Folder(format!("{}: {error}", root.display()));
+    let mut others = Vec::new();
+    let mut sum = 0;
+    for entry in fs::read_dir(root).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        // Nothing but an index has a lock of this name, so nothing else is ever removed.
+        if !path.join(lock::NAME).is_file() {
+            continue;
+        }
+        let (bytes, used) = usage(&path);
+        sum += bytes;
+        if path != current {
+            others.push((used, bytes, path));
+        }
+    }
+    others.sort();
+    for (_, bytes, path) in others {
+        if sum <= max_bytes {
+            break;
+        }
+        if let Some(_lock) = Lock::try_take(&path)? {
+            tracing::info!(index = %path.display(), bytes, "an index that was not used for long is removed");
+            fs::remove_dir_all(&path).map_err(fail)?;
+            sum -= bytes;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a folder's files, and when one of them was last written or marked as used.
+fn usage(folder: &Path) -> (u64, Option<SystemTime>) {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let files = entries.filter_map(|entry| entry.ok()?.metadata().ok());
+    files.fold((0, None), |(bytes, used), file| {
+        (bytes + file.len(), used.max(file.modified().ok()))
+    })
 }

@@ -115,8 +115,8 @@ impl Job<'_> {
                 builder.add(*key, traits, &Default::default(), None);
                 continue;
             }
-            let until = self.bounds.until.min(Instant::now() + BLOB_TIMEOUT);
-            let reading = (self.reader.read)(path, &bytes, until);
+            // Not the end of the whole work: what is cut short for that would be kept for good.
+            let reading = (self.reader.read)(path, &bytes, Instant::now() + BLOB_TIMEOUT);
             builder.add(*key, traits(&bytes, &reading), &reading.facts, reading.note.as_deref());
             if builder.bytes() > self.limits.max_memory / threads
                 && let Err(problem) = self.flush(&mut builder)

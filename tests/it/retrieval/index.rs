@@ -510,6 +510,37 @@ fn eviction_forgets_old_commits_and_spares_live_views() {
 }
 
 #[test]
+fn indexes_of_other_repositories_make_room() {
+    let bench = Bench::start();
+    bench.write("a.py", (0..500).map(|at| format!("def name{at}\n")).collect::<String>());
+    let commit = bench.commit();
+    let root = bench.path("indexes");
+    let open = |name: &str| Index::open(&root.join(name), Limits::default(), READER).unwrap();
+    let indexes = ["old", "busy", "new", "own"].map(open);
+    let views = indexes.each_ref().map(|index| bench.update(index, &commit));
+    fs::create_dir(root.join("not an index")).unwrap();
+    for (name, minutes) in [("old", 3), ("busy", 4), ("new", 2), ("own", 1)] {
+        let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 - 60 * minutes);
+        for entry in fs::read_dir(root.join(name)).unwrap() {
+            let file = fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+            file.set_modified(at).unwrap();
+        }
+    }
+    let busy = fs::File::open(root.join("busy/lock")).unwrap();
+    busy.lock().unwrap();
+    let bytes = indexes[0].stats().bytes;
+    indexes[3].make_room(4 * bytes).unwrap();
+    assert!(root.join("old").exists(), "there was room for all");
+    indexes[3].make_room(3 * bytes).unwrap();
+    let left = ["old", "busy", "new", "own", "not an index"].map(|name| root.join(name).exists());
+    assert_eq!(left, [false, true, true, true, true]);
+    indexes[3].make_room(0).unwrap();
+    let left = ["busy", "new", "own", "not an index"].map(|name| root.join(name).exists());
+    assert_eq!(left, [true, false, true, true]);
+    assert_eq!(defined_in(&views[0], "name7"), ["a.py"], "a view outlives its index");
+}
+
+#[test]
 fn a_partial_mirror_is_never_made_whole_by_the_index() {
     let bench = Bench::start();
     bench.write("a.py", "def one\n");
