@@ -63,12 +63,16 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
+        Self::with_ids("sha1")
+    }
+
+    fn with_ids(format: &str) -> Self {
         let bench = Self {
             folder: tempfile::tempdir().unwrap(),
             git: Git::find().unwrap(),
             cancel: CancellationToken::new(),
         };
-        bench.run(&["init", "-q", "-b", "main", "."]);
+        bench.run(&["init", "-q", "-b", "main", &format!("--object-format={format}"), "."]);
         bench
     }
 
@@ -618,6 +622,25 @@ fn literals_are_found_without_reading_all_files() {
     assert_eq!(find("too large").len(), 61);
     assert_eq!(find("second\nthird"), ["f99.txt:2"]);
     assert!(find("nothing of the kind").is_empty() && find("").is_empty());
+}
+
+#[test]
+fn a_repository_with_long_ids_is_read_like_any_other() {
+    let bench = Bench::with_ids("sha256");
+    bench.write("a.py", "def one\n");
+    let first = bench.commit();
+    assert_eq!(first.as_str().len(), 64);
+    let index = bench.index(Limits::default());
+    assert_eq!(defined_in(&bench.update(&index, &first), "one"), ["a.py"]);
+    bench.write("b.py", "def two_of_them\n");
+    let second = bench.commit();
+    let view = bench.update(&index, &second);
+    assert_eq!(index.stats().parsed, 2);
+    let source = Source::Mirror {
+        git: &bench.git,
+        repo: &bench.repo(),
+    };
+    assert_eq!(source.find(&view, "two_of", 9).unwrap().len(), 1);
 }
 
 #[test]
