@@ -2,17 +2,16 @@
 //! call that makes the value. The last name counts, wrappers that hand on are looked through. Never
 //! infers anything.
 
-use std::ops::Range;
-
 use tree_sitter::Node;
 
 use super::name;
+use super::tree::Place;
 
 /// A name with the type that is written for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
+pub struct Typed {
     /// Where the name stands.
-    pub name: Range<usize>,
+    pub name: Place,
     /// Line of the type, from 1.
     pub line: u32,
     /// The type: `Parser`; or what makes the value: `make()`, `parser.make()`.
