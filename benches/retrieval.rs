@@ -77,7 +77,7 @@ impl Bench {
     }
 
     fn run(mut self) -> bool {
-        println!("{:<34}{:>12}{:>12}{:>12}  {}", "", "wall", "CPU", "memory", "against");
+        println!("{:<34}{:>12}{:>12}{:>12}", "", "wall", "CPU", "memory");
         let bare = self.step("bare", "bare loop: parse, tag queries", "");
         let index = self.folder.path().join("index");
         let cold = self.step("cold", "cold index", "");
@@ -334,8 +334,8 @@ fn bare_loop(git: &Git, repo: &Path, commit: &CommitSha) {
             wanted.push((entry.id, language));
         }
     }
-    let ids: Vec<BlobId> = wanted.iter().map(|(id, _)| *id).collect();
-    let blobs = Mutex::new((0, git.blobs(repo, &ids, 1 << 20).expect("the blobs")));
+    let ids = wanted.iter().map(|(id, _)| *id).collect();
+    let blobs = Mutex::new((0, git.blobs(repo, ids, 1 << 20).expect("the blobs")));
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let found = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -405,7 +405,9 @@ impl Records {
     /// Whether git was content, after the last record.
     pub(super) fn finish(mut self, of: &str) -> Result<(), GitError> {
         let status = self.stream.child.wait();
-        self.stream.group.take().map(Group::done);
+        if let Some(group) = self.stream.group.take() {
+            group.done();
+        }
         let status = status.map_err(|error| GitError::Failed(format!("git: {error}")))?;
         if status.success() {
             return Ok(());
@@ -416,13 +418,12 @@ impl Records {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let group = self.group.take();
-        if let Some(group) = &group {
+        if let Some(group) = self.group.take() {
             group.kill();
+            let _ = self.child.wait();
+            // The number may be somebody else's from here on.
+            group.done();
         }
-        let _ = self.child.wait();
-        // The number may be somebody else's from here on.
-        group.map(Group::done);
     }
 }
 

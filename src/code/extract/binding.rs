@@ -2,17 +2,16 @@
 //! call that makes the value. The last name counts, wrappers that hand on are looked through. Never
 //! infers anything.
 
-use std::ops::Range;
-
 use tree_sitter::Node;
 
 use super::name;
+use super::tree::Place;
 
 /// A name with the type that is written for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
+pub struct Typed {
     /// Where the name stands.
-    pub name: Range<usize>,
+    pub name: Place,
     /// Line of the type, from 1.
     pub line: u32,
     /// The type: `Parser`; or what makes the value: `make()`, `parser.make()`.
@@ -119,6 +118,9 @@ fn made(text: &str, function: Node<'_>, separators: &[&str]) -> Option<String> {
 /// The last name of a type, inside of wrappers: `Foo` of `Option<&'a mut crate::Foo<T>>`.
 pub fn type_name(written: &str) -> Option<&str> {
     let mut written = written.trim();
+    if written.contains("=>") {
+        return None;
+    }
     for _ in 0..MAX_NESTING {
         written = written.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
         written = unmarked(written);

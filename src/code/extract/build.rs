@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::binding;
+use super::binding::Typed;
 use super::dialect::Dialect;
 use super::name;
 use super::query::Binding;
@@ -24,11 +24,11 @@ pub fn facts(dialect: &Dialect, text: &str, mut found: Found, facts: &mut Facts)
     found.uses.sort_by_key(|used| (used.name.start, used.pattern));
     found.uses.dedup_by_key(|used| used.name.start);
     found.locals.sort_by_key(|local| local.name.start);
+    found.typed.sort_by_key(|typed| typed.name.start);
+    let mut typed = found.typed.iter().peekable();
+    let mut bound = Vec::with_capacity(found.typed.len());
     let mut sweep = Sweep::new(dialect, text, &frames);
     let mut places = Vec::with_capacity(found.uses.len());
-    found.types.sort_by_key(|typed| typed.name.start);
-    let mut types = found.types.iter().peekable();
-    let mut typed = Vec::with_capacity(found.types.len());
     let mut locals = found.locals.iter().peekable();
     let mut uses = found.uses.iter().peekable();
     for at in 0..=frames.len() {
@@ -38,23 +38,23 @@ pub fn facts(dialect: &Dialect, text: &str, mut found: Found, facts: &mut Facts)
             while let Some(local) = locals.next_if(|local| local.name.start <= used.name.start) {
                 sweep.bind(local.name, local.binding);
             }
-            while let Some(one) = types.next_if(|one| one.name.start <= used.name.start as usize) {
-                typed.extend(sweep.typed(one));
+            while let Some(typed) = typed.next_if(|typed| typed.name.start <= used.name.start) {
+                bound.extend(sweep.bound(typed));
             }
             places.push(sweep.within(used.name.start));
         }
         while let Some(local) = locals.next_if(|local| local.name.start < next) {
             sweep.bind(local.name, local.binding);
         }
-        while let Some(one) = types.next_if(|one| one.name.start < next as usize) {
-            typed.extend(sweep.typed(one));
+        while let Some(typed) = typed.next_if(|typed| typed.name.start < next) {
+            bound.extend(sweep.bound(typed));
         }
         if at < frames.len() {
             sweep.enter(at);
         }
     }
     known::references(&sweep, &found.uses, &places, facts);
-    facts.references.extend(typed);
+    facts.references.extend(bound);
     facts.references.sort_by_key(|reference| reference.line);
     facts.symbols = sweep.symbols;
 }
@@ -151,20 +151,29 @@ impl<'a> Sweep<'a> {
         within
     }
 
+    fn leave(&mut self, at: u32) {
+        while self
+            .stack
+            .last()
+            .is_some_and(|(frame, _)| self.frames[*frame].range.end <= at)
+        {
+            self.stack.pop();
+        }
+    }
+
     /// What a declaration says of a type.
-    fn typed(&mut self, typed: &binding::Binding) -> Option<Reference> {
-        let name = self.text.get(typed.name.clone())?;
+    fn bound(&mut self, typed: &Typed) -> Option<Reference> {
+        let name = typed.name.of(self.text);
         if name.is_empty() || name.len().max(typed.written.len()) > MAX_NAME_BYTES {
             return None;
         }
-        let start = typed.name.start as u32;
-        self.leave(start);
+        self.leave(typed.name.start);
         let mut within = self.stack.iter().rev().find_map(|(_, symbol)| *symbol);
         let symbol = within.and_then(|at| self.symbols.get(at as usize));
-        let is_named = || self.names.binary_search(&start).is_ok();
-        let is_symbol = symbol.is_some_and(|symbol| *symbol.name == *name) && is_named();
+        let is_name = self.names.binary_search(&typed.name.start).is_ok();
+        let is_symbol = is_name && symbol.is_some_and(|symbol| *symbol.name == *name);
         // `self.parser = …` in a method says it of the type, for all of its methods.
-        let before = name::before(self.text, typed.name.start, self.dialect.separators);
+        let before = name::before(self.text, typed.name.start as usize, self.dialect.separators);
         if !is_symbol && before.is_some_and(|before| matches!(before, "self" | "this")) {
             within = symbol.and_then(|symbol| symbol.parent);
         }
@@ -175,16 +184,6 @@ impl<'a> Sweep<'a> {
             within,
             receiver: (!is_symbol).then(|| name.into()),
         })
-    }
-
-    fn leave(&mut self, at: u32) {
-        while self
-            .stack
-            .last()
-            .is_some_and(|(frame, _)| self.frames[*frame].range.end <= at)
-        {
-            self.stack.pop();
-        }
     }
 
     /// Makes a name local where it stands.

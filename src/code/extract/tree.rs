@@ -10,7 +10,7 @@ use tree_sitter::{
     Node, ParseOptions, ParseState, Parser, QueryCapture, QueryCursor, QueryCursorOptions, StreamingIterator, Tree,
 };
 
-use super::binding;
+use super::binding::{self, Typed};
 use super::build;
 use super::dialect::Dialect;
 use super::name;
@@ -66,8 +66,8 @@ pub struct Found {
     pub uses: Vec<Used>,
     /// Names that are local.
     pub locals: Vec<Local>,
-    /// Names with what is written of their types.
-    pub types: Vec<binding::Binding>,
+    /// Names with their types.
+    pub typed: Vec<Typed>,
 }
 
 /// A stretch of the text, by bytes; files are far shorter than the type allows.
@@ -336,6 +336,8 @@ impl Search<'_> {
                 Role::Definition(kind) => what = Some((What::Symbol(kind), node)),
                 Role::Promoted => what = Some((What::Promoted, node)),
                 Role::Prototype => what = Some((What::Prototype, node)),
+                Role::Variable => variable = Some(Place::from(node.byte_range())),
+                Role::Typed => typed = Some(node),
                 Role::Ignored => {}
                 Role::Name => name = node.byte_range().into(),
                 Role::Owner => owner = name::last(self.text, node.byte_range()).map(Place::from),
@@ -345,8 +347,6 @@ impl Search<'_> {
                 Role::Require if &self.text[node.byte_range()] != "require" => return,
                 Role::Require => {}
                 Role::Embedded => self.embedded.extend(items(node, self.text)),
-                Role::Variable => variable = Some(node.byte_range()),
-                Role::Typed => typed = Some(node),
                 Role::Local(binding) => self.found.locals.push(Local {
                     name: node.byte_range().into(),
                     binding,
@@ -354,7 +354,7 @@ impl Search<'_> {
             }
         }
         if let Some((name, typed)) = variable.zip(typed) {
-            self.take_type(name, typed);
+            self.take_typed(name, typed);
         }
         let Some((what, node)) = what else { return };
         if what == What::Import {
@@ -374,11 +374,11 @@ impl Search<'_> {
         });
     }
 
-    fn take_type(&mut self, name: Range<usize>, typed: Node<'_>) {
-        if self.found.types.len() < MAX_FOUND
+    fn take_typed(&mut self, name: Place, typed: Node<'_>) {
+        if self.found.typed.len() < MAX_FOUND
             && let Some(written) = binding::written(self.text, typed, self.dialect.separators)
         {
-            self.found.types.push(binding::Binding {
+            self.found.typed.push(Typed {
                 name,
                 line: typed.start_position().row as u32 + 1,
                 written,

@@ -15,6 +15,9 @@ use crate::retrieval::view::FileId;
 /// Symbols that fit one use are listed by name up to here, and only counted above.
 const MAX_AMONG: usize = 8;
 
+/// Other names of a symbol that are looked for.
+const MAX_ALIASES: usize = 16;
+
 /// What a use has to mean to be one of a symbol.
 struct Targets {
     /// The symbol itself, and what it overrides or implements with how many others.
@@ -123,14 +126,9 @@ impl Graph {
     /// Where a name or its other names are used, nearest files first.
     fn uses_of(&self, of: SymbolId, name: &str, family: Family) -> Vec<(FileId, u32)> {
         let mut uses = self.view().referred(name);
-        for alias in self.imports().aliases(name) {
-            let known = self.known(alias.file);
-            let all = &known.uses(self.view(), alias.file).all;
-            let named = all
-                .iter()
-                .enumerate()
-                .filter(|(_, reference)| *reference.name == *alias.name);
-            uses.extend(named.map(|(at, _)| (alias.file, at as u32)));
+        // An import may rename it, and others may import it under that name.
+        for alias in self.imports().aliases(name).iter().take(MAX_ALIASES) {
+            uses.extend(self.view().referred(alias));
         }
         // A constructor is called by the name of its type, and a default export by any.
         if matches!(name, "__init__" | "constructor" | "__construct" | "initialize") {

@@ -1,7 +1,7 @@
 //! Which file uses which, by imports, and the other names that imports give to symbols. Read once for
 //! a view, when first asked for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::edge::Work;
 use super::family::Family;
@@ -10,26 +10,21 @@ use super::scope::Meaning;
 use super::{Certainty, Graph, SymbolId};
 use crate::retrieval::view::FileId;
 
-/// An import that gives something another name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Alias {
-    pub(super) file: FileId,
-    pub(super) name: Box<str>,
-}
-
 /// The imports of a view that rename something.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
-    aliases: HashMap<Box<str>, Vec<Alias>>,
+    aliases: HashMap<Box<str>, BTreeSet<Box<str>>>,
     users: HashMap<FileId, Vec<FileId>>,
 }
 
 impl Imports {
-    /// The other names of a name, by file.
-    pub(super) fn aliases(&self, name: &str) -> &[Alias] {
-        self.aliases.get(name).map_or(&[], Vec::as_slice)
+    /// The other names of a name.
+    pub(super) fn aliases(&self, name: &str) -> &BTreeSet<Box<str>> {
+        self.aliases.get(name).unwrap_or(&NONE)
     }
 }
+
+static NONE: BTreeSet<Box<str>> = BTreeSet::new();
 
 /// Uses that are resolved to find the users of one file.
 const MAX_USES: usize = 2000;
@@ -54,12 +49,7 @@ impl Graph {
             };
             for import in view.imports(file) {
                 if let (Some(name), Some(alias)) = (&import.name, &import.alias) {
-                    let alias = Alias {
-                        file,
-                        name: alias.clone(),
-                    };
-                    // What a file exports without a name is called after the file as a rule.
-                    read.aliases.entry(name.clone()).or_default().push(alias);
+                    read.aliases.entry(name.clone()).or_default().insert(alias.clone());
                 }
                 // A package of Go is a folder, which says nothing of a single file.
                 if family == Family::Go {

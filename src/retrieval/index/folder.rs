@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IndexError;
@@ -25,8 +24,6 @@ pub(super) struct Folder {
     version: u64,
     /// The segments that are open, by file name.
     open: Mutex<BTreeMap<String, Arc<Segment>>>,
-    /// Makes names of this process differ.
-    next: AtomicU64,
 }
 
 impl Folder {
@@ -36,7 +33,6 @@ impl Folder {
             dir: dir.to_owned(),
             version,
             open: Mutex::default(),
-            next: AtomicU64::new(0),
         };
         folder.refresh()?;
         Ok(folder)
@@ -64,6 +60,11 @@ impl Folder {
             .collect();
         named.sort_by_key(|(_, segment)| std::cmp::Reverse(segment.bytes()));
         named
+    }
+
+    /// Bytes of all segments.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segments().iter().map(|segment| segment.bytes()).sum()
     }
 
     /// Looks which segments there are now. One that is damaged or of another version is removed:
@@ -118,24 +119,23 @@ impl Folder {
         &self,
         write: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, Built), SegmentError>,
     ) -> Result<(), IndexError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let begun = self.dir.join(format!("{}-{number}.{BEGUN}", std::process::id()));
-        let fail = |error: &std::io::Error| failed(&begun, error);
-        let file = File::create(&begun).map_err(|error| fail(&error))?;
-        let result = write(BufWriter::with_capacity(1 << 18, file));
-        let file = result.and_then(|(to, _)| to.into_inner().map_err(|error| error.into_error().into()));
-        let file = file.inspect_err(|_| drop(fs::remove_file(&begun)))?;
+        let fail = |error: &std::io::Error| failed(&self.dir, error);
+        // A name that nobody had before: other processes know segments by their names.
+        let begun = tempfile::Builder::new()
+            .prefix("")
+            .suffix(&format!(".{BEGUN}"))
+            .rand_bytes(16)
+            .tempfile_in(&self.dir);
+        let (file, begun) = begun.map_err(|error| fail(&error))?.into_parts();
+        let (to, _) = write(BufWriter::with_capacity(1 << 18, file))?;
+        let file = to.into_inner().map_err(|error| fail(error.error()))?;
         file.sync_data().map_err(|error| fail(&error))?;
         let segment = Segment::open(&begun, self.version)?;
-        // The name of a segment says nothing; it only has to be new, after a restart, too.
-        let name = (0..).map(|try_| format!("{:08x}-{number}-{try_}.{SEGMENT}", std::process::id()));
-        let name = name
-            .into_iter()
-            .find(|name| !self.dir.join(name).exists())
-            .unwrap_or_default();
-        fs::rename(&begun, self.dir.join(&name)).map_err(|error| fail(&error))?;
+        let path = begun.with_extension(SEGMENT);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        begun.persist(&path).map_err(|error| fail(&error.error))?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.insert(name, Arc::new(segment));
+        open.insert(name.unwrap_or_default(), Arc::new(segment));
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl Folder {
                 Some((at, commit))
             })
             .collect();
-        used.sort_by(|a, b| b.0.cmp(&a.0));
+        used.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         used.into_iter().map(|(_, commit)| commit).collect()
     }
 

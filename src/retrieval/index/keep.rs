@@ -3,31 +3,55 @@
 //! may be reading: it writes new ones and takes names away.
 
 use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
 
 use super::folder::Folder;
+use super::lock::{self, Lock};
 use super::{IndexError, Limits};
 use crate::ids::CommitSha;
 use crate::retrieval::segment::{BlobKey, Segment, merge as merge_segments};
 
 /// Segments that may stand side by side; every word is looked up in each.
-const MAX_SEGMENTS: usize = 6;
+const MAX_SEGMENTS: usize = 4;
+/// Segments that are borne for a while, so that nobody waits for a large one to be written.
+const MAX_FOR_NOW: usize = 16;
+/// Bytes of segments that are put together while somebody waits: some five milliseconds of work.
+const SMALL: u64 = 256 * 1024;
+
+/// How much work a merge may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// In proportion to the bytes that were just written.
+    After(u64),
+    /// As much as it takes.
+    Any,
+}
 
 /// Puts the small segments together when there are too many. A large one is only written again when
-/// the small ones together are half its size, so that a changed file costs what it is itself.
-pub(super) fn merge(folder: &Folder) -> Result<(), IndexError> {
+/// the small ones together are half its size, so that each blob is written a few times at most.
+pub(super) fn merge(folder: &Folder, work: Work) -> Result<(), IndexError> {
     let mut named = folder.named();
     if named.len() <= MAX_SEGMENTS {
         return Ok(());
     }
+    let most = match work {
+        Work::After(written) if named.len() <= MAX_FOR_NOW => SMALL.max(2 * written),
+        Work::After(_) | Work::Any => u64::MAX,
+    };
     named.reverse();
     let mut sum = 0;
     let mut many = 0;
     for (_, segment) in &named {
-        if many >= 2 && segment.bytes() > 2 * sum {
+        if (many >= 2 && segment.bytes() > 2 * sum) || sum + segment.bytes() > most {
             break;
         }
         sum += segment.bytes();
         many += 1;
+    }
+    if many < 2 {
+        return Ok(());
     }
     named.truncate(many);
     rewrite(folder, &named, |_| true)
@@ -87,4 +111,45 @@ fn live<'a>(folder: &Folder, commits: impl Iterator<Item = &'a CommitSha>) -> Ha
     trees
         .flat_map(|tree| tree.entries().iter().map(|entry| entry.key).collect::<Vec<_>>())
         .collect()
+}
+
+/// Removes indexes of other repositories from `root`, the one used last latest, until all together
+/// have at most `max_bytes`. Leaves `current` and those that somebody writes to.
+pub(super) fn make_room(root: &Path, current: &Path, max_bytes: u64) -> Result<(), IndexError> {
+    let fail = |error: std::io::Error| IndexError::Folder(format!("{}: {error}", root.display()));
+    let mut others = Vec::new();
+    let mut sum = 0;
+    for entry in fs::read_dir(root).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        // Nothing but an index has a lock of this name, so nothing else is ever removed.
+        if !path.join(lock::NAME).is_file() {
+            continue;
+        }
+        let (bytes, used) = usage(&path);
+        sum += bytes;
+        if path != current {
+            others.push((used, bytes, path));
+        }
+    }
+    others.sort();
+    for (_, bytes, path) in others {
+        if sum <= max_bytes {
+            break;
+        }
+        if let Some(_lock) = Lock::try_take(&path)? {
+            tracing::info!(index = %path.display(), bytes, "an index that was not used for long is removed");
+            fs::remove_dir_all(&path).map_err(fail)?;
+            sum -= bytes;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of a folder's files, and when one of them was last written or marked as used.
+fn usage(folder: &Path) -> (u64, Option<SystemTime>) {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let files = entries.filter_map(|entry| entry.ok()?.metadata().ok());
+    files.fold((0, None), |(bytes, used), file| {
+        (bytes + file.len(), used.max(file.modified().ok()))
+    })
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use super::{Bounds, IndexError};
 
+/// The file that is locked; it is never removed but with its folder.
+pub(super) const NAME: &str = "lock";
 /// How often a taken lock is tried again.
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -27,7 +29,7 @@ impl Lock {
 
     /// The lock, unless somebody has it.
     pub(super) fn try_take(folder: &Path) -> Result<Option<Self>, IndexError> {
-        let path = folder.join("lock");
+        let path = folder.join(NAME);
         let fail = |error: std::io::Error| IndexError::Folder(format!("{}: {error}", path.display()));
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(fail)?;

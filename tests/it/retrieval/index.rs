@@ -63,12 +63,16 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
+        Self::with_ids("sha1")
+    }
+
+    fn with_ids(format: &str) -> Self {
         let bench = Self {
             folder: tempfile::tempdir().unwrap(),
             git: Git::find().unwrap(),
             cancel: CancellationToken::new(),
         };
-        bench.run(&["init", "-q", "-b", "main", "."]);
+        bench.run(&["init", "-q", "-b", "main", &format!("--object-format={format}"), "."]);
         bench
     }
 
@@ -469,9 +473,14 @@ fn many_small_changes_leave_few_segments() {
         let view = bench.update(&index, &bench.commit());
         assert_eq!(defined_in(&view, &format!("round{round}")), ["f0.py"]);
         assert_eq!(defined_in(&view, "name39").len(), 50);
-        assert!(index.stats().segments <= 6, "{:?}", index.stats());
+        assert!(index.stats().segments <= 16, "{:?}", index.stats());
     }
     assert_eq!(index.stats().parsed, 65);
+    index.tidy().unwrap();
+    assert!(index.stats().segments <= 4, "{:?}", index.stats());
+    let commit = bench.commit();
+    assert_eq!(defined_in(&bench.update(&index, &commit), "round24"), ["f0.py"]);
+    assert_eq!((index.stats().parsed, index.stats().blobs), (65, 65));
 }
 
 #[test]
@@ -502,6 +511,37 @@ fn eviction_forgets_old_commits_and_spares_live_views() {
     let again = bench.update(&index, &commit);
     assert_eq!(defined_in(&again, "old0_7"), ["big.py"]);
     assert_eq!(index.stats().parsed, parsed + 1, "what stayed is not parsed again");
+}
+
+#[test]
+fn indexes_of_other_repositories_make_room() {
+    let bench = Bench::start();
+    bench.write("a.py", (0..500).map(|at| format!("def name{at}\n")).collect::<String>());
+    let commit = bench.commit();
+    let root = bench.path("indexes");
+    let open = |name: &str| Index::open(&root.join(name), Limits::default(), READER).unwrap();
+    let indexes = ["old", "busy", "new", "own"].map(open);
+    let views = indexes.each_ref().map(|index| bench.update(index, &commit));
+    fs::create_dir(root.join("not an index")).unwrap();
+    for (name, minutes) in [("old", 3), ("busy", 4), ("new", 2), ("own", 1)] {
+        let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 - 60 * minutes);
+        for entry in fs::read_dir(root.join(name)).unwrap() {
+            let file = fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+            file.set_modified(at).unwrap();
+        }
+    }
+    let busy = fs::File::open(root.join("busy/lock")).unwrap();
+    busy.lock().unwrap();
+    let bytes = indexes[0].stats().bytes;
+    indexes[3].make_room(4 * bytes).unwrap();
+    assert!(root.join("old").exists(), "there was room for all");
+    indexes[3].make_room(3 * bytes).unwrap();
+    let left = ["old", "busy", "new", "own", "not an index"].map(|name| root.join(name).exists());
+    assert_eq!(left, [false, true, true, true, true]);
+    indexes[3].make_room(0).unwrap();
+    let left = ["busy", "new", "own", "not an index"].map(|name| root.join(name).exists());
+    assert_eq!(left, [true, false, true, true]);
+    assert_eq!(defined_in(&views[0], "name7"), ["a.py"], "a view outlives its index");
 }
 
 #[test]
@@ -582,6 +622,25 @@ fn literals_are_found_without_reading_all_files() {
     assert_eq!(find("too large").len(), 61);
     assert_eq!(find("second\nthird"), ["f99.txt:2"]);
     assert!(find("nothing of the kind").is_empty() && find("").is_empty());
+}
+
+#[test]
+fn a_repository_with_long_ids_is_read_like_any_other() {
+    let bench = Bench::with_ids("sha256");
+    bench.write("a.py", "def one\n");
+    let first = bench.commit();
+    assert_eq!(first.as_str().len(), 64);
+    let index = bench.index(Limits::default());
+    assert_eq!(defined_in(&bench.update(&index, &first), "one"), ["a.py"]);
+    bench.write("b.py", "def two_of_them\n");
+    let second = bench.commit();
+    let view = bench.update(&index, &second);
+    assert_eq!(index.stats().parsed, 2);
+    let source = Source::Mirror {
+        git: &bench.git,
+        repo: &bench.repo(),
+    };
+    assert_eq!(source.find(&view, "two_of", 9).unwrap().len(), 1);
 }
 
 #[test]

@@ -59,12 +59,12 @@ impl<'a> Known<'a> {
         if name.len() > MAX_NAME_BYTES || matches!(name, "" | "_" | "class") {
             return None;
         }
-        let mut receiver = name::receiver(text, used.name.start as usize, self.sweep.dialect.separators);
+        let written = name::receiver(text, used.name.start as usize, self.sweep.dialect.separators);
+        let mut receiver = written.as_deref();
         if self.sweep.dialect.name == "php" {
-            receiver = receiver.map(|receiver| receiver.trim_start_matches('$').to_owned().into());
+            receiver = receiver.map(|receiver| receiver.trim_start_matches('$'));
         }
-        let last = receiver.as_deref();
-        let last = last.map(|receiver| receiver.rsplit(['.', ':']).next().unwrap_or(receiver));
+        let last = receiver.map(|receiver| receiver.rsplit(['.', ':', '\\']).next().unwrap_or(receiver));
         let kind = self.kind(used, name, last, within)?;
         if receiver.is_none() && self.is_builtin(name) {
             return None;
@@ -74,14 +74,14 @@ impl<'a> Known<'a> {
             // `impl Trait for Type`: the type extends, wherever it is defined.
             let owner = self.sweep.frames[scope as usize].owner?.of(text);
             symbol = self.defined.get(owner).copied();
-            receiver = Some(owner.into());
+            receiver = Some(owner);
         }
         Some(Reference {
             name: name.into(),
             kind,
             line: used.line,
             within: symbol,
-            receiver: receiver.as_deref().map(Into::into),
+            receiver: receiver.map(Into::into),
         })
     }
 
