@@ -101,7 +101,7 @@ fn n01_n08_n09_only_the_proxy_is_there() {
         let site = Site::start(|_| Answer::text("outside")).await;
         let private = format!("allowed.example:{}", site.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-        let run = Outgoing::open(&egress(&["allowed.example"], &[private.clone()]), &names).await;
+        let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&private)), &names).await;
         let shown = run.get(&private, "/page").await;
         assert!(
             shown.starts_with("HTTP/1.1 200") && shown.contains("outside"),
@@ -254,7 +254,7 @@ async fn n05_the_connection_goes_to_the_address_that_was_vetted() {
     let names = Names::of(&[("rebind.example", &["127.0.0.2"])]);
     names.later("rebind.example", &["127.0.0.1"]);
     let private = format!("rebind.example:{port}");
-    let run = Outgoing::open(&egress(&["rebind.example"], &[private.clone()]), &names).await;
+    let run = Outgoing::open(&egress(&["rebind.example"], std::slice::from_ref(&private)), &names).await;
     let shown = run.get(&private, "/").await;
     assert!(shown.contains("meant"), "{shown}");
     assert_eq!((meant.hits(), inside.hits()), (1, 0));
@@ -270,7 +270,7 @@ async fn n06_a_redirect_is_the_clients_to_follow_and_judged_again() {
     .await;
     let private = format!("site.example:{}", site.port());
     let names = Names::of(&[("site.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["site.example"], &[private.clone()]), &names).await;
+    let run = Outgoing::open(&egress(&["site.example"], std::slice::from_ref(&private)), &names).await;
     let shown = run.get(&private, "/away").await;
     assert!(
         shown.starts_with("HTTP/1.1 302") && shown.contains("location: http://169.254.169.254/"),
@@ -294,7 +294,7 @@ fn n07_a_tunnel_must_name_the_host_it_goes_to() {
         let wire = Wire::start().await;
         let authority = format!("allowed.example:{}", wire.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-        let run = Outgoing::open(&egress(&["allowed.example"], &[authority.clone()]), &names).await;
+        let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
         let good = client_hello(Some("allowed.example"), false);
         let shown = run.tunnel(&authority, &good).await;
         assert!(
@@ -352,7 +352,7 @@ async fn n10_odd_methods_and_smuggled_requests_do_not_pass() {
     let site = Site::start(|_| Answer::text("outside")).await;
     let authority = format!("allowed.example:{}", site.port());
     let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["allowed.example"], &[authority.clone()]), &names).await;
+    let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
     for method in ["TRACE", "PROPFIND", "X"] {
         let shown = run.send(request(method, &authority, "/").as_bytes()).await;
         assert!(shown.starts_with("HTTP/1.1 405"), "{method}: {shown}");
@@ -389,7 +389,7 @@ async fn n11_caps_are_for_the_whole_run() {
     let config = EgressConfig {
         max_upload_kib: 4,
         max_download_mib: 1,
-        ..egress(&["allowed.example"], &[authority.clone()])
+        ..egress(&["allowed.example"], std::slice::from_ref(&authority))
     };
     let run = Outgoing::open(&config, &names).await;
     let shown = run.get(&authority, "/endless").await;
@@ -480,7 +480,7 @@ async fn the_way_out_ends_with_the_run() {
     let site = Site::start(|_| Answer::silent()).await;
     let authority = format!("allowed.example:{}", site.port());
     let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["allowed.example"], &[authority.clone()]), &names).await;
+    let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
     let socket = run.gate.way_out().socket.clone();
     assert!(socket.starts_with(run.folder.path()) && !socket.starts_with(run.folder.path().join("workspace")));
     let asking = run.get(&authority, "/");

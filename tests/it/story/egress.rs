@@ -12,7 +12,7 @@ async fn a_blocked_host_is_told_to_people_and_to_the_model() {
         .configuration(|config| config.egress.hosts = vec!["docs.example".to_owned()])
         .repository(|seed| {
             with_bug(seed)
-                .file(".github/forgehand.toml", &format!("{SETUP}\n"))
+                .file(".github/forgehand.toml", format!("{SETUP}\n"))
                 .commit("Count words")
         })
         .tell(async |service: &mut Service| {
