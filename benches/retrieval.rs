@@ -28,7 +28,10 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(1200);
 const ROUNDS: usize = 15;
 
 fn main() -> ExitCode {
-    let mut arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let mut arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if arguments.first().is_some_and(|first| first == "step") {
         arguments.remove(0);
         step(&arguments);
@@ -60,7 +63,11 @@ impl Bench {
         let repo = std::path::absolute(repo).expect("a path");
         let (from, to) = (repo.to_str().expect("UTF-8"), own.to_str().expect("UTF-8"));
         run(&["clone", "-q", "--bare", "--shared", from, to], None);
-        let commit = git(&own, &["rev-parse", "--verify", &format!("{revision}^{{commit}}")], None);
+        let commit = git(
+            &own,
+            &["rev-parse", "--verify", &format!("{revision}^{{commit}}")],
+            None,
+        );
         Self {
             folder,
             repo: own,
@@ -77,7 +84,10 @@ impl Bench {
         let ratio = cold.cpu / bare.cpu;
         self.tell(&format!("{ratio:.2} × the CPU of the bare loop"), ratio <= 1.5);
         let disk = size_of(&index) as f64 / 1e6;
-        self.tell(&format!("{disk:.0} MB on disk, {:.0} MB of memory", cold.memory), disk <= 110.0 && cold.memory <= 275.0);
+        self.tell(
+            &format!("{disk:.0} MB on disk, {:.0} MB of memory", cold.memory),
+            disk <= 110.0 && cold.memory <= 275.0,
+        );
         let warm = self.in_process();
         self.literal(&warm);
         self.good
@@ -133,7 +143,10 @@ impl Bench {
         let index = open();
         let view = index.view(&commit).expect("the view is ready");
         let step = (view.len() / (ROUNDS * 11)).max(1);
-        let paths: Vec<String> = (0..).map_while(|at| view.files().nth(at * step)).map(|file| view.path(file).to_owned()).collect();
+        let paths: Vec<String> = (0..)
+            .map_while(|at| view.files().nth(at * step))
+            .map(|file| view.path(file).to_owned())
+            .collect();
         let mut paths = paths.iter().cycle();
         let mut last = commit.clone();
         for (many, title, goal) in [(1, "one changed file", 30), (10, "a commit of ten files", 100)] {
@@ -171,14 +184,23 @@ impl Bench {
                 .stdout(Stdio::piped())
                 .spawn()
                 .expect("git");
-            child.stdin.take().expect("a pipe").write_all(&content).expect("git reads");
+            child
+                .stdin
+                .take()
+                .expect("a pipe")
+                .write_all(&content)
+                .expect("git reads");
             let blob = child.wait_with_output().expect("git").stdout;
             let blob = String::from_utf8(blob).expect("an id");
             let entry = format!("100644,{},{path}", blob.trim());
             git(&self.repo, &["update-index", "--cacheinfo", &entry], index);
         }
         let tree = git(&self.repo, &["write-tree"], index);
-        let commit = git(&self.repo, &["commit-tree", "-m", "a change", "-p", parent.as_str(), &tree], None);
+        let commit = git(
+            &self.repo,
+            &["commit-tree", "-m", "a change", "-p", parent.as_str(), &tree],
+            None,
+        );
         commit.parse().expect("a commit")
     }
 
@@ -189,7 +211,15 @@ impl Bench {
         let index = self.folder.path().join("checkout-index");
         let work_tree = format!("--work-tree={}", tree.display());
         let mut check_out = command(&self.repo, &[], Some(&index));
-        check_out.args([work_tree.as_str(), "checkout", "-q", "-f", self.commit.as_str(), "--", "."]);
+        check_out.args([
+            work_tree.as_str(),
+            "checkout",
+            "-q",
+            "-f",
+            self.commit.as_str(),
+            "--",
+            ".",
+        ]);
         assert!(check_out.status().expect("git").success());
         let literals = rare(&warm.view);
         let (mut own, mut theirs, mut folder) = (Vec::new(), Vec::new(), Vec::new());
@@ -245,22 +275,25 @@ fn ripgrep(tree: &Path, literal: &str) -> usize {
     let matcher = RegexMatcher::new_line_matcher(&regex::escape(literal)).expect("a pattern");
     let lines = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    ignore::WalkBuilder::new(tree).threads(threads).build_parallel().run(|| {
-        let mut searcher = SearcherBuilder::new().line_number(true).build();
-        let (matcher, lines) = (&matcher, &lines);
-        Box::new(move |entry| {
-            if let Ok(entry) = entry
-                && entry.file_type().is_some_and(|kind| kind.is_file())
-            {
-                let sink = sinks::Bytes(|_, _| {
-                    lines.fetch_add(1, Ordering::Relaxed);
-                    Ok(true)
-                });
-                let _ = searcher.search_path(matcher, entry.path(), sink);
-            }
-            ignore::WalkState::Continue
-        })
-    });
+    ignore::WalkBuilder::new(tree)
+        .threads(threads)
+        .build_parallel()
+        .run(|| {
+            let mut searcher = SearcherBuilder::new().line_number(true).build();
+            let (matcher, lines) = (&matcher, &lines);
+            Box::new(move |entry| {
+                if let Ok(entry) = entry
+                    && entry.file_type().is_some_and(|kind| kind.is_file())
+                {
+                    let sink = sinks::Bytes(|_, _| {
+                        lines.fetch_add(1, Ordering::Relaxed);
+                        Ok(true)
+                    });
+                    let _ = searcher.search_path(matcher, entry.path(), sink);
+                }
+                ignore::WalkState::Continue
+            })
+        });
     lines.into_inner()
 }
 
@@ -394,7 +427,11 @@ fn git_bytes(repo: &Path, arguments: &[&str]) -> Vec<u8> {
 
 fn git(repo: &Path, arguments: &[&str], index: Option<&Path>) -> String {
     let output = command(repo, arguments, index).output().expect("git");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
@@ -406,7 +443,9 @@ fn run(arguments: &[&str], folder: Option<&Path>) {
 
 fn size_of(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+    entries
+        .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()))
+        .sum()
 }
 
 /// CPU seconds of this process and of the git processes it waited for.
@@ -414,14 +453,22 @@ fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     // utime, stime, cutime, cstime are the 14th to 17th field; the second may hold spaces.
     let after = text.rsplit_once(") ").expect("a name").1;
-    let ticks = after.split(' ').skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>();
+    let ticks = after
+        .split(' ')
+        .skip(11)
+        .take(4)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>();
     ticks / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// The most memory this process had, in MB.
 fn peak_memory() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a line");
     let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kilobytes / 1000.0
 }

@@ -5,7 +5,10 @@
 
 pub mod extract;
 pub mod facts;
+pub mod history;
 pub mod index;
+pub mod query;
+pub mod rank;
 pub mod segment;
 pub mod source;
 pub mod terms;

@@ -93,7 +93,9 @@ pub(super) fn log(
             omitted = false;
         } else if let Some(ids) = record.strip_prefix(b":") {
             let ids = parse_ids(ids);
-            let path = records.next_cut(MAX_RECORD)?.and_then(|path| std::str::from_utf8(path).ok());
+            let path = records
+                .next_cut(MAX_RECORD)?
+                .and_then(|path| std::str::from_utf8(path).ok());
             let (Some(commit), Some((old, new)), Some(path)) = (&mut commit, ids, path) else {
                 continue;
             };
@@ -119,7 +121,12 @@ pub(super) fn log(
 fn parse_commit(record: &[u8]) -> Result<Logged, GitError> {
     let head = record.iter().position(|byte| *byte == b'\n').unwrap_or(record.len());
     let (head, message) = record.split_at(head);
-    let odd = || GitError::Failed(format!("git log begins a commit with {:?}", String::from_utf8_lossy(head)));
+    let odd = || {
+        GitError::Failed(format!(
+            "git log begins a commit with {:?}",
+            String::from_utf8_lossy(head)
+        ))
+    };
     let mut words = std::str::from_utf8(head).map_err(|_| odd())?.split(' ').skip(1);
     let id = words.next().ok_or_else(odd)?.to_owned();
     // A commit can carry a time that is no number that anything could hold.

@@ -407,7 +407,10 @@ impl Records {
         self.record.clear();
         let fail = |error: std::io::Error| GitError::Failed(format!("git: {error}"));
         let from = &mut self.stream.stdout;
-        from.by_ref().take(max).read_until(self.end, &mut self.record).map_err(fail)?;
+        from.by_ref()
+            .take(max)
+            .read_until(self.end, &mut self.record)
+            .map_err(fail)?;
         match self.record.last() {
             None => return Ok(None),
             Some(last) if *last == self.end => {

@@ -104,7 +104,15 @@ pub(super) fn list(git: &Git, repo: &Path, at: &CommitSha) -> Result<Tree, GitEr
 /// What `to` has otherwise than `from`.
 pub(super) fn changed(git: &Git, repo: &Path, from: &CommitSha, to: &CommitSha) -> Result<Tree, GitError> {
     let stream = git
-        .call(&["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", "--end-of-options"])
+        .call(&[
+            "diff-tree",
+            "-r",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--full-index",
+            "--end-of-options",
+        ])
         .arg(from.as_str())
         .arg(to.as_str())
         .git_dir(repo)
@@ -156,7 +164,11 @@ fn odd(verb: &str, record: &[u8]) -> GitError {
 /// How large each blob is; nothing for one that is not here.
 pub(super) fn sizes(git: &Git, repo: &Path, ids: &[BlobId]) -> Result<Vec<Option<u64>>, GitError> {
     let stream = git
-        .call(&["cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", "--buffer"])
+        .call(&[
+            "cat-file",
+            "--batch-check=%(objectname) %(objecttype) %(objectsize)",
+            "--buffer",
+        ])
         .git_dir(repo)
         .stdin_file(list_of(ids)?)
         .stream()?;

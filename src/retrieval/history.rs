@@ -22,7 +22,17 @@ const MAX_MOVES: usize = 8;
 /// First line of the file; another one is a file of another version, which is made anew.
 const HEADER: &str = "forgehand history 1";
 /// Names that say nothing about which file moved where.
-const COMMON_NAMES: &[&str] = &["mod", "__init__", "index", "lib", "main", "package-info", "doc", "types", "utils"];
+const COMMON_NAMES: &[&str] = &[
+    "mod",
+    "__init__",
+    "index",
+    "lib",
+    "main",
+    "package-info",
+    "doc",
+    "types",
+    "utils",
+];
 
 /// The history of a repository: all commits that were ever asked for, of any branch.
 #[derive(Debug, Default)]
@@ -74,7 +84,9 @@ impl History {
     /// a killed process leaves it, is left out.
     pub fn load(file: &Path) -> Self {
         let mut history = Self::default();
-        let Ok(opened) = fs::File::open(file) else { return history };
+        let Ok(opened) = fs::File::open(file) else {
+            return history;
+        };
         if opened.metadata().is_ok_and(|about| about.len() > MAX_FILE_BYTES) {
             return history;
         }
@@ -90,7 +102,9 @@ impl History {
         }
         history.read_bytes = text.len() as u64 + 1;
         while next(&mut text) {
-            let Ok(line) = serde_json::from_slice::<Line>(&text) else { break };
+            let Ok(line) = serde_json::from_slice::<Line>(&text) else {
+                break;
+            };
             let is_sound = line.did.iter().chain(line.moved.iter().flat_map(|(a, b)| [a, b]));
             let known = history.paths.len() + line.new.len();
             if !is_sound.into_iter().all(|path| (*path as usize) < known) {
@@ -285,7 +299,11 @@ impl History {
         }
         self.by_id.insert(line.id.as_str().into(), number);
         self.commits.push(Past {
-            parents: line.up.iter().filter_map(|id| self.by_id.get(id.as_str()).copied()).collect(),
+            parents: line
+                .up
+                .iter()
+                .filter_map(|id| self.by_id.get(id.as_str()).copied())
+                .collect(),
             time: line.at,
             paths: line.did,
             moves: line.moved,

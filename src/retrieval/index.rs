@@ -311,7 +311,9 @@ impl Index {
             let segment = &segments[place.segment as usize];
             let row = segment.judge(segment.row(place.blob)).ok()?;
             if row.has_note && notes.len() < tree::MAX_NOTES {
-                let note = segment.judge(segment.record(place.blob).and_then(|record| record.note())).ok()?;
+                let note = segment
+                    .judge(segment.record(place.blob).and_then(|record| record.note()))
+                    .ok()?;
                 notes.extend(note.map(|note| format!("{}: {note}", entry.path)));
             }
             if !row.traits.is_binary {
@@ -336,13 +338,17 @@ impl Index {
         let mut keys = Vec::new();
         for edit in edits {
             let content = edit.content.as_deref();
-            let content = content.filter(|content| {
-                content.len() as u64 <= self.limits.max_file_bytes && !read::is_binary(content)
-            });
+            let content = content
+                .filter(|content| content.len() as u64 <= self.limits.max_file_bytes && !read::is_binary(content));
             let key = content.map(|content| {
                 let key = BlobKey::new(id_of(content), &edit.path);
                 let reading = (self.reader.read)(&edit.path, content, Instant::now() + EDIT_TIMEOUT);
-                builder.add(key, read::traits(content, &reading), &reading.facts, reading.note.as_deref());
+                builder.add(
+                    key,
+                    read::traits(content, &reading),
+                    &reading.facts,
+                    reading.note.as_deref(),
+                );
                 key
             });
             keys.push((edit.path.clone(), key));
@@ -387,4 +393,3 @@ fn id_of(content: &[u8]) -> BlobId {
     id.copy_from_slice(&hash[..20]);
     BlobId(id)
 }
-

@@ -21,7 +21,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Built, Builder};
+pub use build::{Builder, Built};
 pub use dictionary::Entry;
 pub use merge::merge;
 pub use read::{Row, Segment};
@@ -116,10 +116,7 @@ pub struct Traits {
 
 impl Traits {
     fn to_bytes(self) -> [u8; 2] {
-        [
-            u8::from(self.is_binary) | u8::from(self.is_opaque) << 1,
-            self.language,
-        ]
+        [u8::from(self.is_binary) | u8::from(self.is_opaque) << 1, self.language]
     }
 
     fn from_bytes([bits, language]: [u8; 2]) -> Self {

@@ -112,7 +112,7 @@ fn add_hits(finder: &memchr::memmem::Finder<'_>, file: FileId, bytes: &[u8], max
 
 /// A file's bytes through no link, neither its own nor that of a folder above it.
 fn read(folder: &Path, path: &str, max_bytes: u64, into: &mut Vec<u8>) -> Option<()> {
-    use rustix::fs::{Mode, OFlags, openat, CWD};
+    use rustix::fs::{CWD, Mode, OFlags, openat};
     into.clear();
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = openat(CWD, folder, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;

@@ -94,8 +94,10 @@ impl View {
         let mut segments = self.segments.clone();
         segments.push(segment);
         let top = segments.len() as u32 - 1;
-        let mut files: std::collections::BTreeMap<&str, Place> =
-            self.files().map(|file| (self.path(file), self.files.place(file))).collect();
+        let mut files: std::collections::BTreeMap<&str, Place> = self
+            .files()
+            .map(|file| (self.path(file), self.files.place(file)))
+            .collect();
         for (path, blob) in changes {
             match blob {
                 Some(blob) => files.insert(
@@ -363,12 +365,11 @@ struct Found {
 impl Found {
     fn add(&mut self, file: FileId, places: &[(u32, u32)]) {
         let from = self.postings.len() as u32;
-        self.postings
-            .extend(places.iter().map(|(unit, count)| Posting {
-                file,
-                unit: *unit,
-                count: *count,
-            }));
+        self.postings.extend(places.iter().map(|(unit, count)| Posting {
+            file,
+            unit: *unit,
+            count: *count,
+        }));
         self.runs.push((file, from, self.postings.len() as u32));
     }
 

@@ -129,7 +129,10 @@ impl Folder {
         let segment = Segment::open(&begun, self.version)?;
         // The name of a segment says nothing; it only has to be new, after a restart, too.
         let name = (0..).map(|try_| format!("{:08x}-{number}-{try_}.{SEGMENT}", std::process::id()));
-        let name = name.into_iter().find(|name| !self.dir.join(name).exists()).unwrap_or_default();
+        let name = name
+            .into_iter()
+            .find(|name| !self.dir.join(name).exists())
+            .unwrap_or_default();
         fs::rename(&begun, self.dir.join(&name)).map_err(|error| fail(&error))?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(name, Arc::new(segment));
@@ -221,7 +224,9 @@ impl Folder {
     /// Bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
         let entries = fs::read_dir(&self.dir).into_iter().flatten();
-        entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()
+        entries
+            .filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()))
+            .sum()
     }
 }
 

@@ -90,9 +90,14 @@ impl Job<'_> {
         };
         let threads = if here.len() < FEW { 1 } else { self.threads() };
         let parsed = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| self.work(&shared, threads))).collect();
+            let others: Vec<_> = (1..threads)
+                .map(|_| scope.spawn(|| self.work(&shared, threads)))
+                .collect();
             let own = self.work(&shared, threads);
-            own + others.into_iter().map(|thread| thread.join().unwrap_or_default()).sum::<usize>()
+            own + others
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_default())
+                .sum::<usize>()
         });
         let feed = shared.feed.into_inner().unwrap_or_else(PoisonError::into_inner);
         tree.settle(&feed.odd);

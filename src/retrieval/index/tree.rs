@@ -69,7 +69,8 @@ impl CommitTree {
         let old = std::mem::take(&mut self.entries);
         let kept = old.into_iter().filter(|old| !changed.contains_key(&old.path));
         self.entries = kept.collect();
-        self.entries.extend(std::mem::take(&mut changed).into_values().flatten());
+        self.entries
+            .extend(std::mem::take(&mut changed).into_values().flatten());
         self.entries.sort_by(|a, b| a.path.cmp(&b.path));
     }
 
@@ -117,10 +118,7 @@ impl CommitTree {
                 };
                 match found {
                     Some(blob) => {
-                        places[*at as usize] = Some(Place {
-                            segment: number,
-                            blob,
-                        });
+                        places[*at as usize] = Some(Place { segment: number, blob });
                     }
                     None => left.push(*at),
                 }
@@ -154,12 +152,22 @@ impl CommitTree {
                 notes.push(format!("{count} {what}"));
             }
         };
-        add(self.unreadable as usize, "files are left out: their names are not UTF-8");
+        add(
+            self.unreadable as usize,
+            "files are left out: their names are not UTF-8",
+        );
         add(count(Kind::Link), "symbolic links are not followed");
         add(count(Kind::Submodule), "submodules are left out");
-        add(count(Kind::Missing), "files are left out: the mirror does not have their contents yet");
+        add(
+            count(Kind::Missing),
+            "files are left out: the mirror does not have their contents yet",
+        );
         let large = self.entries.iter().filter(|entry| entry.kind == Kind::TooLarge);
-        notes.extend(large.take(MAX_NOTES).map(|entry| format!("{}: too large to be indexed", entry.path)));
+        notes.extend(
+            large
+                .take(MAX_NOTES)
+                .map(|entry| format!("{}: too large to be indexed", entry.path)),
+        );
         notes
     }
 

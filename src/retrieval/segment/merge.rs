@@ -27,7 +27,10 @@ pub fn merge<W: Write>(
     let (order, numbers) = number(inputs, wanted)?;
     let used = used_words(inputs, &order)?;
     let mut out = Out::new(to);
-    let mut words: Vec<Vec<u32>> = inputs.iter().map(|input| vec![GONE; input.word_count() as usize]).collect();
+    let mut words: Vec<Vec<u32>> = inputs
+        .iter()
+        .map(|input| vec![GONE; input.word_count() as usize])
+        .collect();
     let mut dictionary = DictionaryWriter::default();
     let mut lists: [ListWriter; KINDS] = Default::default();
     let mut walks = Walks::new(inputs)?;
@@ -82,7 +85,10 @@ fn number(inputs: &[&Segment], wanted: impl Fn(usize, u32) -> bool) -> Result<Or
 
 /// Which words of each input are texts of records that stay.
 fn used_words(inputs: &[&Segment], order: &[(usize, u32)]) -> Result<Vec<Vec<bool>>, SegmentError> {
-    let mut used: Vec<Vec<bool>> = inputs.iter().map(|input| vec![false; input.word_count() as usize]).collect();
+    let mut used: Vec<Vec<bool>> = inputs
+        .iter()
+        .map(|input| vec![false; input.word_count() as usize])
+        .collect();
     for (at, blob) in order {
         for text in record::split(inputs[*at].record_bytes(*blob)?)?.0 {
             let used = used[*at].get_mut(text as usize);

@@ -59,7 +59,8 @@ impl Table {
         let length = u32::try_from(record.len()).map_err(|_| SegmentError::Damaged("a record of gigabytes"))?;
         self.rows.extend(key.id.0);
         let [traits, language] = row.traits.to_bytes();
-        self.rows.extend([key.language, traits, language, u8::from(row.has_note)]);
+        self.rows
+            .extend([key.language, traits, language, u8::from(row.has_note)]);
         self.rows.extend(out.at().to_le_bytes());
         for number in [length, row.lines, row.words, row.units] {
             self.rows.extend(number.to_le_bytes());

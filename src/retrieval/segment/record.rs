@@ -2,9 +2,9 @@
 //! table of the record itself, so that joining segments rewrites that table and copies the rest.
 //! Called by `build`, `merge` and `read`. Never decodes more than what is asked for.
 
+use super::SegmentError;
 use super::bytes::{Bytes, put, put_signed};
 use super::read::Segment;
-use super::SegmentError;
 use crate::retrieval::facts::{Facts, Import, Reference, ReferenceKind, Symbol, SymbolKind, Unit};
 
 const SYMBOL_KINDS: &[SymbolKind] = &[
@@ -224,7 +224,10 @@ impl<'a> Record<'a> {
         })
     }
 
-    fn each_symbol(&self, mut found: impl FnMut(u32, RawSymbol) -> Result<bool, SegmentError>) -> Result<(), SegmentError> {
+    fn each_symbol(
+        &self,
+        mut found: impl FnMut(u32, RawSymbol) -> Result<bool, SegmentError>,
+    ) -> Result<(), SegmentError> {
         let mut bytes = Bytes(self.sections[0]);
         let mut line = 0;
         for at in 0..bytes.count()? as u32 {

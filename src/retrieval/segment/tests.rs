@@ -66,10 +66,28 @@ fn key(id: u16, language: u8) -> BlobKey {
 type Blobs = BTreeMap<BlobKey, (Facts, Traits, Option<String>)>;
 
 fn blobs(max: usize) -> impl Strategy<Value = Blobs> {
-    let blob = (facts(), any::<bool>(), any::<bool>(), proptest::option::of("[a-z ]{1,9}"));
-    let blob = blob.prop_map(|(facts, is_binary, is_opaque, note)| (facts, Traits { language: 3, is_binary, is_opaque }, note));
-    vec(((0u16..40, 0u8..3).prop_map(|(id, language)| key(id, language)), blob), 0..max)
-        .prop_map(|blobs| blobs.into_iter().collect())
+    let blob = (
+        facts(),
+        any::<bool>(),
+        any::<bool>(),
+        proptest::option::of("[a-z ]{1,9}"),
+    );
+    let blob = blob.prop_map(|(facts, is_binary, is_opaque, note)| {
+        (
+            facts,
+            Traits {
+                language: 3,
+                is_binary,
+                is_opaque,
+            },
+            note,
+        )
+    });
+    vec(
+        ((0u16..40, 0u8..3).prop_map(|(id, language)| key(id, language)), blob),
+        0..max,
+    )
+    .prop_map(|blobs| blobs.into_iter().collect())
 }
 
 fn build<'a>(blobs: impl IntoIterator<Item = (&'a BlobKey, &'a (Facts, Traits, Option<String>))>) -> Vec<u8> {
@@ -137,7 +155,10 @@ fn words_in(blobs: &Blobs) -> Words {
         }
     }
     let flat = |places: BTreeMap<(u32, u32), u32>| places.into_iter().map(|((blob, at), count)| (blob, at, count));
-    words.into_iter().map(|(word, places)| (word, flat(places).collect())).collect()
+    words
+        .into_iter()
+        .map(|(word, places)| (word, flat(places).collect()))
+        .collect()
 }
 
 fn check(segment: &Segment, blobs: &Blobs) {
@@ -146,7 +167,10 @@ fn check(segment: &Segment, blobs: &Blobs) {
         assert_eq!(segment.find(key).unwrap(), Some(at));
         assert_eq!(segment.key(at).unwrap(), *key);
         let row = segment.row(at).unwrap();
-        assert_eq!((row.lines, row.units, row.traits), (facts.lines, facts.units.len() as u32, *traits));
+        assert_eq!(
+            (row.lines, row.units, row.traits),
+            (facts.lines, facts.units.len() as u32, *traits)
+        );
         assert_eq!(row.has_note, note.is_some());
         let record = segment.record(at).unwrap();
         assert_eq!(record.symbols().unwrap(), facts.symbols);
@@ -274,7 +298,16 @@ fn read_all(segment: &Segment) -> Result<(), SegmentError> {
 #[test]
 fn another_version_is_told_from_damage() {
     let bytes = build(&Blobs::new());
-    assert!(matches!(Segment::of_memory(bytes.clone(), VERSION + 1), Err(SegmentError::OtherVersion)));
-    assert!(matches!(Segment::of_memory(bytes[1..].to_vec(), VERSION), Err(SegmentError::Damaged(_))));
-    assert!(matches!(Segment::of_memory(Vec::new(), VERSION), Err(SegmentError::Damaged(_))));
+    assert!(matches!(
+        Segment::of_memory(bytes.clone(), VERSION + 1),
+        Err(SegmentError::OtherVersion)
+    ));
+    assert!(matches!(
+        Segment::of_memory(bytes[1..].to_vec(), VERSION),
+        Err(SegmentError::Damaged(_))
+    ));
+    assert!(matches!(
+        Segment::of_memory(Vec::new(), VERSION),
+        Err(SegmentError::Damaged(_))
+    ));
 }

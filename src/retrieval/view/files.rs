@@ -43,7 +43,10 @@ impl Files {
     /// exist, is left out.
     pub(super) fn new<P: AsRef<str>>(segments: &[Arc<Segment>], from: Vec<(P, Place)>) -> Self {
         let mut files = Self {
-            first: segments.iter().map(|segment| vec![NONE; segment.blobs() as usize]).collect(),
+            first: segments
+                .iter()
+                .map(|segment| vec![NONE; segment.blobs() as usize])
+                .collect(),
             places: Vec::with_capacity(from.len()),
             next: Vec::with_capacity(from.len()),
             ..Self::default()

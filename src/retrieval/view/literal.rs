@@ -128,7 +128,10 @@ mod tests {
 
     #[test]
     fn what_a_literal_tells() {
-        let (name, part) = (|text: &str| Piece::Name(text.to_owned()), |text: &str| Piece::Part(text.to_owned()));
+        let (name, part) = (
+            |text: &str| Piece::Name(text.to_owned()),
+            |text: &str| Piece::Part(text.to_owned()),
+        );
         check("getUserName", &[part("getusername")]);
         check("(getUserName)", &[name("getusername")]);
         check("cannot find the user", &[name("find"), part("cannot"), part("user")]);

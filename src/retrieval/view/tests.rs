@@ -86,7 +86,11 @@ fn an_overlay_hides_what_is_below_it() {
         let key = BlobKey::new(BlobId([round; 20]), "b.py");
         builder.add(key, Traits::default(), &facts(&text), None);
         let segment = Arc::new(in_memory(builder).unwrap());
-        let changes = [("b.py".to_owned(), Some(0)), ("c.py".to_owned(), None), ("d.py".to_owned(), Some(0))];
+        let changes = [
+            ("b.py".to_owned(), Some(0)),
+            ("c.py".to_owned(), None),
+            ("d.py".to_owned(), Some(0)),
+        ];
         top = top.with(segment, &changes).joined(3).unwrap();
         assert!(top.segments().len() <= 4);
     }
@@ -101,7 +105,12 @@ fn an_overlay_hides_what_is_below_it() {
 
 #[test]
 fn a_word_is_where_it_stands_whatever_lies_below() {
-    let texts = ["def get_user\nget_user()\n", "user\n", "def load\nget_user()\nuser()\n", "x\n"];
+    let texts = [
+        "def get_user\nget_user()\n",
+        "user\n",
+        "def load\nget_user()\nuser()\n",
+        "x\n",
+    ];
     let files: Vec<(String, &str)> = (0..40).map(|at| (format!("f{at:02}.py"), texts[at % 4])).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let whole = view(&files);
@@ -126,7 +135,11 @@ fn a_word_is_where_it_stands_whatever_lies_below() {
     ] {
         let mut model = BTreeMap::new();
         for (at, (_, text)) in (0..).zip(&files) {
-            for term in facts(text).terms.iter().filter(|term| term.field == field && &*term.text == word) {
+            for term in facts(text)
+                .terms
+                .iter()
+                .filter(|term| term.field == field && &*term.text == word)
+            {
                 model.insert((FileId(at), term.unit), term.count);
             }
         }
@@ -157,7 +170,10 @@ fn a_literal_names_the_files_that_may_hold_it() {
         let found: Vec<&str> = found.files.iter().map(|file| view.path(*file)).collect();
         assert_eq!(found, expected, "{literal}");
         for (path, text) in files {
-            assert!(!text.contains(literal) || found.contains(path), "{literal} is in {path}");
+            assert!(
+                !text.contains(literal) || found.contains(path),
+                "{literal} is in {path}"
+            );
         }
     }
     check(&view, &files, "user has no name", &["a.py"]);

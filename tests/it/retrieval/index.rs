@@ -117,19 +117,32 @@ impl Bench {
     fn files_of_index(&self, extension: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("index")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+        paths
+            .filter(|path| path.extension().is_some_and(|found| found == extension))
+            .collect()
     }
 }
 
 fn run(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
-        .args(["-c", "user.name=Mona", "-c", "user.email=mona@example.com", "-c", "protocol.file.allow=always"])
+        .args([
+            "-c",
+            "user.name=Mona",
+            "-c",
+            "user.email=mona@example.com",
+            "-c",
+            "protocol.file.allow=always",
+        ])
         .args(arguments)
         .current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -185,7 +198,11 @@ fn r05_a_blob_is_parsed_once_ever() {
     let fourth = bench.commit();
     assert_eq!(defined_in(&bench.update(&index, &fourth), "three"), ["a.py", "a.rb"]);
     assert_eq!(index.stats().parsed, 4);
-    assert_eq!(paths(&index.view(&first).unwrap()), ["a.py", "b.py"], "old commits stay");
+    assert_eq!(
+        paths(&index.view(&first).unwrap()),
+        ["a.py", "b.py"],
+        "old commits stay"
+    );
 }
 
 #[test]
@@ -240,7 +257,10 @@ fn edits_are_seen_at_once_and_by_nobody_else() {
     bench.write("a.py", "def round29\n");
     let hits = Source::Folder(&bench.path("work")).find(&view, "ef round2", 9).unwrap();
     assert_eq!(hits.len(), 1);
-    assert_eq!((view.path(hits[0].file), hits[0].line, &*hits[0].text), ("a.py", 1, "def round29"));
+    assert_eq!(
+        (view.path(hits[0].file), hits[0].line, &*hits[0].text),
+        ("a.py", 1, "def round29")
+    );
     // The commit itself is as it was.
     assert_eq!(paths(&index.view(&commit).unwrap()), ["a.py", "b.py"]);
     assert_eq!(defined_in(&index.view(&commit).unwrap(), "one"), ["a.py"]);
@@ -257,8 +277,22 @@ fn r04_odd_names_links_and_binaries_are_left_out_with_a_note() {
     std::os::unix::fs::symlink("circle_b", bench.path("work/circle_a")).unwrap();
     std::os::unix::fs::symlink("circle_a", bench.path("work/circle_b")).unwrap();
     std::os::unix::fs::symlink("../..", bench.path("work/up")).unwrap();
-    bench.run(&["update-index", "--add", "--cacheinfo", &format!("160000,{},sub", "1".repeat(40))]);
-    bench.run(&["add", "a.py", "image.png", "made.py", "circle_a", "circle_b", "up", ":(glob)caf*"]);
+    bench.run(&[
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{},sub", "1".repeat(40)),
+    ]);
+    bench.run(&[
+        "add",
+        "a.py",
+        "image.png",
+        "made.py",
+        "circle_a",
+        "circle_b",
+        "up",
+        ":(glob)caf*",
+    ]);
     bench.run(&["commit", "-q", "-m", "odd"]);
     let commit: CommitSha = bench.run(&["rev-parse", "HEAD"]).parse().unwrap();
     let index = bench.index(Limits::default());
@@ -295,7 +329,11 @@ fn r01_a_huge_file_is_not_even_read() {
     assert_eq!(view.notes(), ["bundle.js: too large to be indexed"]);
     assert_eq!(index.stats().parsed, 1);
     bench.update(&index, &commit);
-    assert_eq!(index.stats().parsed, 1, "known to be too large, it is not looked at again");
+    assert_eq!(
+        index.stats().parsed,
+        1,
+        "known to be too large, it is not looked at again"
+    );
 }
 
 #[test]
@@ -308,7 +346,10 @@ fn two_workers_share_the_work() {
     // Locks of files that were opened apart shut out each other like those of two processes.
     let indexes = [bench.index(Limits::default()), bench.index(Limits::default())];
     let views: Vec<Arc<View>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = indexes.iter().map(|index| scope.spawn(|| bench.update(index, &commit))).collect();
+        let threads: Vec<_> = indexes
+            .iter()
+            .map(|index| scope.spawn(|| bench.update(index, &commit)))
+            .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(indexes.iter().map(|index| index.stats().parsed).sum::<u64>(), 300);
@@ -384,9 +425,17 @@ fn a_damaged_index_is_made_anew() {
             let view = bench.update(&index, &commit);
             // Damage that opening does not meet shows when the words are read; then once more.
             let names: usize = (0..20).map(|name| view.defined(&format!("name{name}")).len()).sum();
-            let view = if view.is_damaged() { bench.update(&index, &commit) } else { view };
+            let view = if view.is_damaged() {
+                bench.update(&index, &commit)
+            } else {
+                view
+            };
             for number in 0..20 {
-                assert_eq!(defined_in(&view, &format!("name{number}")), [format!("f{number}.py")], "{names}");
+                assert_eq!(
+                    defined_in(&view, &format!("name{number}")),
+                    [format!("f{number}.py")],
+                    "{names}"
+                );
             }
             assert!(!view.is_damaged());
             assert!(bench.files_of_index("begun").is_empty());
@@ -463,7 +512,10 @@ fn a_partial_mirror_is_never_made_whole_by_the_index() {
     let commit = bench.commit();
     bench.run(&["config", "uploadpack.allowFilter", "true"]);
     let from = format!("file://{}", bench.path("work").display());
-    run(bench.folder.path(), &["clone", "-q", "--bare", "--filter=blob:none", &from, "mirror"]);
+    run(
+        bench.folder.path(),
+        &["clone", "-q", "--bare", "--filter=blob:none", &from, "mirror"],
+    );
     let mirror = bench.path("mirror");
     let index = bench.index(Limits::default());
     let bounds = Bounds {
@@ -473,7 +525,10 @@ fn a_partial_mirror_is_never_made_whole_by_the_index() {
     };
     let view = index.update(&bench.git, &mirror, &commit, &bounds).unwrap();
     assert!(view.is_empty() && view.is_incomplete());
-    assert_eq!(view.notes(), ["2 files are left out: the mirror does not have their contents yet"]);
+    assert_eq!(
+        view.notes(),
+        ["2 files are left out: the mirror does not have their contents yet"]
+    );
     // When a checkout has fetched one, the next update finds it.
     run(&mirror, &["cat-file", "-e", &format!("{commit}:a.py")]);
     let view = index.update(&bench.git, &mirror, &commit, &bounds).unwrap();
@@ -490,9 +545,15 @@ fn a_partial_mirror_is_never_made_whole_by_the_index() {
 fn literals_are_found_without_reading_all_files() {
     let bench = Bench::start();
     for number in 0..60 {
-        bench.write(&format!("f{number:02}.py"), format!("raise Error('number {number} is too large')\n"));
+        bench.write(
+            &format!("f{number:02}.py"),
+            format!("raise Error('number {number} is too large')\n"),
+        );
     }
-    bench.write("blob.txt", format!("{}needle_in_a_key{}\n", "A".repeat(200), "B".repeat(200)));
+    bench.write(
+        "blob.txt",
+        format!("{}needle_in_a_key{}\n", "A".repeat(200), "B".repeat(200)),
+    );
     bench.write("f99.txt", "first\r\nsecond\nthird too large\n");
     let commit = bench.commit();
     let index = bench.index(Limits::default());
@@ -503,12 +564,21 @@ fn literals_are_found_without_reading_all_files() {
     };
     let find = |literal: &str| -> Vec<String> {
         let hits = source.find(&view, literal, 100).unwrap();
-        hits.iter().map(|hit| format!("{}:{}", view.path(hit.file), hit.line)).collect()
+        hits.iter()
+            .map(|hit| format!("{}:{}", view.path(hit.file), hit.line))
+            .collect()
     };
     assert_eq!(find("number 17 is"), ["f17.py:1"]);
-    assert!(view.literal("number 17 is").files.len() <= 2, "the file and the one with the endless name");
+    assert!(
+        view.literal("number 17 is").files.len() <= 2,
+        "the file and the one with the endless name"
+    );
     assert_eq!(find("third too"), ["f99.txt:3"]);
-    assert_eq!(find("needle_in"), ["blob.txt:1"], "names too long for the index are searched all the same");
+    assert_eq!(
+        find("needle_in"),
+        ["blob.txt:1"],
+        "names too long for the index are searched all the same"
+    );
     assert_eq!(find("too large").len(), 61);
     assert_eq!(find("second\nthird"), ["f99.txt:2"]);
     assert!(find("nothing of the kind").is_empty() && find("").is_empty());

@@ -6,10 +6,7 @@ use super::*;
 fn check(path: &str, bytes: &[u8], note: Option<&str>) -> Extracted {
     let found = extracted(path, bytes, patient());
     assert_eq!(found.note.as_deref(), note, "{path}");
-    assert!(
-        !found.facts.units.is_empty() || found.language.is_none(),
-        "{path}"
-    );
+    assert!(!found.facts.units.is_empty() || found.language.is_none(), "{path}");
     found
 }
 
