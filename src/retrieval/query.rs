@@ -30,10 +30,11 @@ const LOG: f32 = 0.25;
 pub struct Query {
     /// Words in small letters, the heaviest first: more than 1 for one that is repeated.
     pub words: Vec<(String, f32)>,
-    /// Names of code as the index has whole names: `tmpdir` of `tmpDir` and `tmp_dir`.
+    /// Names of code: `tmp_dir` of `tmpDir` and of `tmp_dir`.
     pub names: Vec<String>,
-    /// Neighbouring words written together, and single words: names that somebody took apart.
-    pub joined: BTreeSet<String>,
+    /// Neighbouring words written together, and single words: names that somebody took apart. From
+    /// `tmpdir` to `tmp_dir`.
+    pub joined: BTreeMap<String, String>,
     /// Paths of files, with a line where one was named.
     pub paths: Vec<(String, Option<u32>)>,
     /// Whether the question is about tests, so that test files are among the answers.
@@ -83,13 +84,13 @@ impl Query {
     /// Runs of up to three words of a line, written together.
     fn join(&mut self, line: &str) {
         let mut run: Vec<String> = Vec::new();
-        terms::names(line, |name| run.push(folded(name)));
+        terms::names(line, |name| run.push(snake(name)));
         for length in 1..=3 {
             for window in run.windows(length) {
-                let word = window.concat();
+                let word = folded(&window.concat());
                 let is_long = word.len() >= if length == 1 { 3 } else { 6 };
                 if is_long && !(length == 1 && terms::is_noise(&word)) && self.joined.len() < 4 * MAX_NAMES {
-                    self.joined.insert(word);
+                    self.joined.insert(word, window.join("_"));
                 }
             }
         }
@@ -110,7 +111,26 @@ impl Query {
     }
 }
 
-/// A name in small letters without underscores, as the index has whole names.
+/// The two ways in which the index may have a whole name: `tmp_dir` and `tmpdir`.
+pub(super) fn spellings(name: &str) -> impl Iterator<Item = String> {
+    let other = folded(name);
+    let other = (other != name).then_some(other);
+    std::iter::once(name.to_owned()).chain(other)
+}
+
+/// A name in small letters with an underscore between its parts.
+fn snake(name: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    terms::parts(name, |part| parts.push(part.to_owned()));
+    // Parts of one letter are not told; `iOS` stays as it is.
+    if parts.concat() == folded(name) {
+        parts.join("_")
+    } else {
+        name.trim_matches('_').to_lowercase()
+    }
+}
+
+/// A name in small letters without underscores.
 pub(super) fn folded(name: &str) -> String {
     name.chars()
         .filter(|c| *c != '_')
@@ -248,7 +268,7 @@ fn names_in(line: &str) -> Vec<String> {
         let name = name.trim_matches('_');
         let has_inner_capital = name.chars().skip(1).any(char::is_uppercase) && name.chars().any(char::is_lowercase);
         if name.len() >= 3 && (name.contains('_') || has_inner_capital) {
-            found.push(folded(name));
+            found.push(snake(name));
         }
     });
     found

@@ -290,8 +290,6 @@ impl Counted {
     fn whole(&mut self, name: &str, field: Field, unit: u32, count: u32) {
         if (2..=MAX_NAME_BYTES).contains(&name.len()) {
             lower(name, &mut self.small);
-            // `tmp_path` and `tmpPath` are one name.
-            self.small.retain(|c| c != '_');
             let id = id(&mut self.texts, &mut self.ids, &self.small);
             self.found.push((id, field, unit, count));
         }

@@ -2,3 +2,4 @@
 //! survives damage, other processes and its limits.
 
 mod index;
+mod rank;

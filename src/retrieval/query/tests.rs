@@ -56,9 +56,12 @@ fn paths_and_lines_of_traces() {
 #[test]
 fn names_are_one_however_they_are_written() {
     let query = Query::parse("`tmp_path` and tmpPath break in tmp path factory of HTTPServer, not iOS");
-    assert_eq!(query.names, ["httpserver", "ios", "tmppath"]);
-    assert!(query.joined.contains("tmppathfactory") && query.joined.contains("tmppath"));
-    assert!(!query.joined.contains("and"));
+    assert_eq!(query.names, ["http_server", "ios", "tmp_path"]);
+    assert!(query.joined.contains_key("tmppathfactory") && query.joined.contains_key("tmppath"));
+    assert!(!query.joined.contains_key("and"));
+    assert_eq!(query.joined["tmppathfactory"], "tmp_path_factory");
+    assert_eq!(spellings("tmp_path").collect::<Vec<_>>(), ["tmp_path", "tmppath"]);
+    assert_eq!(spellings("path").collect::<Vec<_>>(), ["path"]);
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Shape {
     /// file itself, as traces do.
     pub(super) fn file_names(&self, query: &Query) -> Vec<f32> {
         let mut scores = vec![0.0_f32; self.len()];
-        for word in &query.joined {
+        for word in query.joined.keys() {
             for file in self.names.get(word).into_iter().flatten() {
                 scores[*file as usize] = 1.0;
             }

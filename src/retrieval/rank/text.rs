@@ -5,7 +5,7 @@ use super::chronicle::Chronicle;
 use super::rarity;
 use super::shape::Shape;
 use crate::retrieval::facts::Field;
-use crate::retrieval::query::Query;
+use crate::retrieval::query::{self, Query};
 use crate::retrieval::view::{FileId, Posting, View};
 
 /// How soon more of the same word adds nothing, and how much a long file is held against it.
@@ -109,7 +109,7 @@ impl Found {
 pub(super) fn whole_names(view: &View, shape: &Shape, query: &Query) -> Vec<f32> {
     let mut scores = vec![0.0; shape.len()];
     for name in &query.names {
-        let mut postings = view.postings(Field::Whole, name);
+        let mut postings = postings_of_name(view, name);
         postings.retain(|posting| shape.is_candidate(posting.file, query.is_about_tests));
         let gain = rarity(shape.candidates, files(&postings).count() as f32);
         for (file, count) in files(&postings) {
@@ -117,6 +117,18 @@ pub(super) fn whole_names(view: &View, shape: &Shape, query: &Query) -> Vec<f32>
         }
     }
     scores
+}
+
+/// Where a whole name stands, however it is written.
+pub(super) fn postings_of_name(view: &View, name: &str) -> Vec<Posting> {
+    let mut spellings = query::spellings(name).map(|name| view.postings(Field::Whole, &name));
+    let mut postings = spellings.next().unwrap_or_default();
+    let others: Vec<Posting> = spellings.flatten().collect();
+    if !others.is_empty() {
+        postings.extend(others);
+        postings.sort_unstable();
+    }
+    postings
 }
 
 /// Postings, which are in the order of files, summed for each file.

@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 
 use super::shape::Shape;
-use super::text::Found;
+use super::text::{Found, postings_of_name};
 use super::{Ranked, RankedFunction, rarity};
-use crate::retrieval::facts::Field;
 use crate::retrieval::query::{Query, folded};
 use crate::retrieval::view::{FileId, View};
 
@@ -67,8 +66,9 @@ impl Units {
                 }
             });
         }
-        for name in query.names.iter().chain(&query.joined).filter(|name| name.len() >= 6) {
-            let postings = view.postings(Field::Whole, name);
+        let names: std::collections::BTreeSet<&String> = query.names.iter().chain(query.joined.values()).collect();
+        for name in names.into_iter().filter(|name| name.len() >= 6) {
+            let postings = postings_of_name(view, name);
             let rare = rarity(shape.units, postings.len() as f32);
             each(&postings, &slots, |slot, unit, count| {
                 if let Some(sum) = sums[slot].get_mut(unit) {
@@ -87,6 +87,8 @@ impl Units {
             names: top.names.max(sum.names),
             defined: top.defined.max(sum.defined),
         });
+        let asked: Vec<String> = query.names.iter().map(|name| folded(name)).collect();
+        let is_asked = |name: &String| asked.contains(name);
         let mut all = Vec::new();
         for ((file, units), sums) in close.iter().zip(&units).zip(&sums) {
             let is_hit = |sum: &Sum| sum.words + sum.names + sum.defined > 0.0;
@@ -94,8 +96,8 @@ impl Units {
                 let Some(at) = unit.symbol else { continue };
                 let Some(symbol) = view.symbol(*file, at) else { continue };
                 let name = folded(&symbol.name);
-                let exact = f32::from(u8::from(query.names.contains(&name)))
-                    + 0.5 * f32::from(u8::from(query.joined.contains(&name)));
+                let exact =
+                    f32::from(u8::from(is_asked(&name))) + 0.5 * f32::from(u8::from(query.joined.contains_key(&name)));
                 let lines = symbol.end_line.saturating_sub(symbol.line) as f32;
                 let own = WORDS * share(sum.words, top.words)
                     + COVERAGE * share(sum.coverage, top.coverage)

@@ -63,7 +63,7 @@ fn a_word_belongs_to_the_innermost_function() {
     for (field, word, counts) in [
         (Field::Part, "header", [0, 2, 2]),
         (Field::Part, "path", [1, 0, 0]),
-        (Field::Whole, "fastpath", [1, 0, 0]),
+        (Field::Whole, "fast_path", [1, 0, 0]),
         (Field::Whole, "readheader", [0, 1, 1]),
         (Field::Defined, "outer", [0, 1, 0]),
         (Field::Defined, "inner", [0, 0, 1]),
