@@ -334,8 +334,8 @@ fn bare_loop(git: &Git, repo: &Path, commit: &CommitSha) {
             wanted.push((entry.id, language));
         }
     }
-    let ids: Vec<BlobId> = wanted.iter().map(|(id, _)| *id).collect();
-    let blobs = Mutex::new((0, git.blobs(repo, &ids, 1 << 20).expect("the blobs")));
+    let ids = wanted.iter().map(|(id, _)| *id).collect();
+    let blobs = Mutex::new((0, git.blobs(repo, ids, 1 << 20).expect("the blobs")));
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let found = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -196,14 +196,9 @@ impl Git {
         tree::changed(self, &absolute(repo)?, from, to)
     }
 
-    /// The size of each blob, nothing for one that is not here. Blocks its thread.
-    pub fn blob_sizes(&self, repo: &Path, ids: &[BlobId]) -> Result<Vec<Option<u64>>, GitError> {
-        tree::sizes(self, &absolute(repo)?, ids)
-    }
-
     /// Blobs one after the other, each with at most `max_bytes`. Blocks the thread that reads.
-    pub fn blobs(&self, repo: &Path, ids: &[BlobId], max_bytes: u64) -> Result<Blobs, GitError> {
-        tree::blobs(self, &absolute(repo)?, ids, max_bytes)
+    pub fn blobs(&self, repo: &Path, ids: Vec<BlobId>, max_bytes: u64) -> Result<Blobs, GitError> {
+        tree::blobs(self, absolute(repo)?, ids, max_bytes)
     }
 
     /// What each commit said and changed, from `at` back to the ancestors of `known`, newest first,

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io::{BufRead, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::run::Stream;
@@ -15,6 +15,8 @@ use crate::ids::CommitSha;
 const MAX_ENTRIES: usize = 2_000_000;
 /// Longest path that is taken; the limit of the system for a path is 4096.
 const MAX_PATH: usize = 4096;
+/// Bytes of an unwanted blob that are rather read than avoided by starting git again.
+const DRAINED: u64 = 8 << 20;
 /// Longest time for all blobs of a repository.
 const BLOBS_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -161,33 +163,6 @@ fn odd(verb: &str, record: &[u8]) -> GitError {
     GitError::Failed(format!("git {verb} answers with {shown:?}"))
 }
 
-/// How large each blob is; nothing for one that is not here.
-pub(super) fn sizes(git: &Git, repo: &Path, ids: &[BlobId]) -> Result<Vec<Option<u64>>, GitError> {
-    let stream = git
-        .call(&[
-            "cat-file",
-            "--batch-check=%(objectname) %(objecttype) %(objectsize)",
-            "--buffer",
-        ])
-        .git_dir(repo)
-        .stdin_file(list_of(ids)?)
-        .stream()?;
-    let mut sizes = Vec::with_capacity(ids.len());
-    let mut stdout = stream.records(b'\n');
-    while let Some(record) = stdout.next()? {
-        sizes.push(parse_header(record)?);
-    }
-    stdout.finish("the sizes of blobs")?;
-    if sizes.len() != ids.len() {
-        return Err(GitError::Failed(format!(
-            "git tells {} sizes for {} blobs",
-            sizes.len(),
-            ids.len()
-        )));
-    }
-    Ok(sizes)
-}
-
 /// The size in `<id> blob <size>`, nothing for `<id> missing`.
 fn parse_header(line: &[u8]) -> Result<Option<u64>, GitError> {
     let text = std::str::from_utf8(line).map_err(|_| odd("cat-file", line))?;
@@ -228,30 +203,40 @@ pub enum Blob {
 
 /// Blobs in the order in which they were asked for.
 pub struct Blobs {
-    stream: Stream,
-    left: usize,
+    git: Git,
+    repo: PathBuf,
+    ids: Vec<BlobId>,
+    next: usize,
     max_bytes: u64,
+    stream: Stream,
 }
 
 impl fmt::Debug for Blobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Blobs({} left)", self.left)
+        write!(f, "Blobs({} of {})", self.next, self.ids.len())
     }
 }
 
 /// Starts to read blobs.
-pub(super) fn blobs(git: &Git, repo: &Path, ids: &[BlobId], max_bytes: u64) -> Result<Blobs, GitError> {
-    let stream = git
-        .call(&["cat-file", "--batch", "--buffer"])
+pub(super) fn blobs(git: &Git, repo: PathBuf, ids: Vec<BlobId>, max_bytes: u64) -> Result<Blobs, GitError> {
+    Ok(Blobs {
+        stream: start(git, &repo, &ids)?,
+        git: git.clone(),
+        repo,
+        ids,
+        next: 0,
+        max_bytes,
+    })
+}
+
+fn start(git: &Git, repo: &Path, ids: &[BlobId]) -> Result<Stream, GitError> {
+    git.call(&["cat-file", "--batch", "--buffer"])
+        // Git reads smaller blobs into memory before it tells how large they are.
+        .config(format!("core.bigFileThreshold={DRAINED}"))
         .git_dir(repo)
         .stdin_file(list_of(ids)?)
         .timeout(BLOBS_TIMEOUT)
-        .stream()?;
-    Ok(Blobs {
-        stream,
-        left: ids.len(),
-        max_bytes,
-    })
+        .stream()
 }
 
 impl Blobs {
@@ -259,10 +244,10 @@ impl Blobs {
     pub fn next(&mut self, into: &mut Vec<u8>) -> Result<Option<Blob>, GitError> {
         let fail = |error: std::io::Error| GitError::Failed(format!("git cat-file: {error}"));
         into.clear();
-        if self.left == 0 {
+        if self.next == self.ids.len() {
             return Ok(None);
         }
-        self.left -= 1;
+        self.next += 1;
         let from = &mut self.stream.stdout;
         from.by_ref().take(256).read_until(b'\n', into).map_err(fail)?;
         if into.pop() != Some(b'\n') {
@@ -272,15 +257,27 @@ impl Blobs {
             return Ok(Some(Blob::Missing));
         };
         into.clear();
-        // The line's end after the blob belongs to the answer.
         if size > self.max_bytes {
-            std::io::copy(&mut from.take(size + 1), &mut std::io::sink()).map_err(fail)?;
+            self.skip(size)?;
             return Ok(Some(Blob::TooLarge(size)));
         }
+        // The line's end after the blob belongs to the answer.
         from.take(size + 1).read_to_end(into).map_err(fail)?;
         if into.pop() != Some(b'\n') || into.len() as u64 != size {
             return Err(GitError::Failed("git cat-file ends within a blob".to_owned()));
         }
         Ok(Some(Blob::Here))
+    }
+
+    /// Goes past a blob: by reading it, or with another git when it is very large.
+    fn skip(&mut self, size: u64) -> Result<(), GitError> {
+        if size > DRAINED {
+            self.stream = start(&self.git, &self.repo, &self.ids[self.next..])?;
+            return Ok(());
+        }
+        let mut rest = self.stream.stdout.by_ref().take(size + 1);
+        let drained = std::io::copy(&mut rest, &mut std::io::sink());
+        drained.map_err(|error| GitError::Failed(format!("git cat-file: {error}")))?;
+        Ok(())
     }
 }

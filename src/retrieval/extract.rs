@@ -14,6 +14,7 @@ mod dialect;
 mod import;
 mod name;
 mod query;
+mod repair;
 mod tree;
 
 #[cfg(test)]

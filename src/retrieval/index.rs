@@ -9,6 +9,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::extract::{self, Extracted};
 use super::facts::Facts;
-use super::segment::{BlobKey, Builder, SegmentError};
-use super::view::{self, View};
+use super::segment::{BlobKey, Builder, Segment, SegmentError};
+use super::view::{self, Place, View};
 use crate::git::{BlobId, Git, GitError};
 use crate::ids::CommitSha;
 use crate::language::{self, Language};
@@ -29,6 +31,7 @@ mod read;
 mod tree;
 
 use folder::Folder;
+use keep::Work;
 use lock::Lock;
 use tree::{CommitTree, Kind};
 
@@ -76,7 +79,7 @@ impl Default for Limits {
             max_bytes: 4 << 30,
             // Hand-written files over a megabyte are rarer than bundles and fixtures of that size.
             max_file_bytes: 2 << 20,
-            max_memory: 96 << 20,
+            max_memory: 192 << 20,
             max_threads: 4,
             max_commits: 64,
         }
@@ -190,8 +193,10 @@ pub struct Index {
     folder: Folder,
     limits: Limits,
     reader: Reader,
-    parsed: std::sync::atomic::AtomicU64,
+    parsed: AtomicU64,
     views: Mutex<VecDeque<(CommitSha, Arc<View>)>>,
+    /// The tree of the last update: the next one is probably a few files away.
+    last: Mutex<Option<(CommitSha, CommitTree)>>,
 }
 
 impl Index {
@@ -203,6 +208,7 @@ impl Index {
             reader,
             parsed: 0.into(),
             views: Mutex::default(),
+            last: Mutex::default(),
         })
     }
 
@@ -220,7 +226,7 @@ impl Index {
         drop(views);
         let tree = self.folder.tree(commit)?;
         self.folder.refresh().ok()?;
-        let view = self.view_of(&tree)?;
+        let view = self.look_up(&tree)?;
         self.folder.touch(commit);
         Some(self.remember(commit, view))
     }
@@ -244,15 +250,42 @@ impl Index {
             return Ok(view);
         }
         let mut tree = self.read_tree(git, repo, commit)?;
-        self.read_blobs((git, repo), &mut tree, bounds)?;
-        self.folder.save_tree(commit, &tree)?;
-        keep::merge(&self.folder)?;
-        if keep::evict(&self.folder, &self.limits, commit)? {
-            self.views.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let segments = self.folder.segments();
+        let places = tree.places(&segments)?;
+        let wanted = tree.unknown(&places);
+        let mut view = None;
+        if wanted.is_empty() {
+            tree.settle(&HashMap::new());
+            view = view_of(&tree, segments, places);
+        } else {
+            self.read_blobs((git, repo), &wanted, &mut tree, bounds)?;
         }
-        let view = self.view_of(&tree);
+        self.folder.save_tree(commit, &tree)?;
+        if view.is_none() || self.is_too_large() {
+            self.evict(commit)?;
+            view = self.look_up(&tree);
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((commit.clone(), tree));
         let view = view.ok_or_else(|| IndexError::Folder("a segment was damaged just now".to_owned()))?;
         Ok(self.remember(commit, view))
+    }
+
+    /// Does the work that an update puts off, so that it is not waited for: few large segments
+    /// instead of many small ones. To be called when there is time. Does nothing while somebody else
+    /// writes.
+    pub fn tidy(&self) -> Result<(), IndexError> {
+        let Some(_lock) = Lock::try_take(self.folder.path())? else {
+            return Ok(());
+        };
+        self.folder.refresh()?;
+        keep::merge(&self.folder, Work::Any)
+    }
+
+    fn evict(&self, current: &CommitSha) -> Result<(), IndexError> {
+        if keep::evict(&self.folder, &self.limits, current)? {
+            self.views.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        Ok(())
     }
 
     /// The tree of a commit, from the last one and what changed since, which is quicker.
@@ -260,7 +293,8 @@ impl Index {
         if let Some(tree) = self.folder.tree(commit) {
             return Ok(tree);
         }
-        if let Some((base, mut tree)) = self.folder.latest()
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((base, mut tree)) = last.or_else(|| self.folder.latest())
             && let Ok(changes) = git.changed(repo, &base, commit)
             && changes.unreadable == 0
         {
@@ -273,14 +307,11 @@ impl Index {
     fn read_blobs(
         &self,
         (git, repo): (&Git, &Path),
+        wanted: &[(BlobKey, String)],
         tree: &mut CommitTree,
         bounds: &Bounds<'_>,
     ) -> Result<(), IndexError> {
-        let wanted = tree.unknown(&self.folder.segments())?;
-        if wanted.is_empty() {
-            tree.settle(&HashMap::new());
-            return Ok(());
-        }
+        let before = self.folder.segment_bytes();
         let job = read::Job {
             git,
             repo,
@@ -289,38 +320,22 @@ impl Index {
             limits: &self.limits,
             bounds,
         };
-        let read = job.run(&wanted, tree);
-        self.parsed
-            .fetch_add(read.parsed as u64, std::sync::atomic::Ordering::Relaxed);
-        read.result
+        let read = job.run(wanted, tree);
+        self.parsed.fetch_add(read.parsed as u64, Relaxed);
+        read.result?;
+        let written = self.folder.segment_bytes().saturating_sub(before);
+        keep::merge(&self.folder, Work::After(written))
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.folder.bytes() > self.limits.max_bytes || self.folder.commits().len() > self.limits.max_commits
     }
 
     /// Nothing when a blob is in no segment.
-    fn view_of(&self, tree: &CommitTree) -> Option<View> {
+    fn look_up(&self, tree: &CommitTree) -> Option<View> {
         let segments = self.folder.segments();
         let places = tree.places(&segments).ok()?;
-        let mut files = Vec::with_capacity(places.len());
-        let mut notes = tree.notes();
-        for (entry, place) in tree.entries().iter().zip(places) {
-            let Some(place) = place else {
-                if entry.kind == Kind::File {
-                    return None;
-                }
-                continue;
-            };
-            let segment = &segments[place.segment as usize];
-            let row = segment.judge(segment.row(place.blob)).ok()?;
-            if row.has_note && notes.len() < tree::MAX_NOTES {
-                let note = segment
-                    .judge(segment.record(place.blob).and_then(|record| record.note()))
-                    .ok()?;
-                notes.extend(note.map(|note| format!("{}: {note}", entry.path)));
-            }
-            if !row.traits.is_binary {
-                files.push((entry.path.as_str(), place));
-            }
-        }
-        Some(View::new(segments, files, notes).incomplete(tree.is_incomplete()))
+        view_of(tree, segments, places)
     }
 
     fn remember(&self, commit: &CommitSha, view: View) -> Arc<View> {
@@ -366,13 +381,38 @@ impl Index {
     pub fn stats(&self) -> Stats {
         let segments = self.folder.segments();
         Stats {
-            parsed: self.parsed.load(std::sync::atomic::Ordering::Relaxed),
+            parsed: self.parsed.load(Relaxed),
             segments: segments.len(),
             blobs: segments.iter().map(|segment| u64::from(segment.blobs())).sum(),
             bytes: self.folder.bytes(),
             commits: self.folder.commits().len(),
         }
     }
+}
+
+/// A view of a tree; nothing when a blob is in no segment.
+fn view_of(tree: &CommitTree, segments: Vec<Arc<Segment>>, places: Vec<Option<Place>>) -> Option<View> {
+    let mut files = Vec::with_capacity(places.len());
+    let mut notes = tree.notes();
+    for (entry, place) in tree.entries().iter().zip(places) {
+        let Some(place) = place else {
+            if entry.kind == Kind::File {
+                return None;
+            }
+            continue;
+        };
+        let segment = &segments[place.segment as usize];
+        let row = segment.judge(segment.row(place.blob)).ok()?;
+        if row.has_note && notes.len() < tree::MAX_NOTES {
+            let note = segment.record(place.blob).and_then(|record| record.note());
+            let note = segment.judge(note).ok()?;
+            notes.extend(note.map(|note| format!("{}: {note}", entry.path)));
+        }
+        if !row.traits.is_binary {
+            files.push((entry.path.as_str(), place));
+        }
+    }
+    Some(View::new(segments, files, notes).incomplete(tree.is_incomplete()))
 }
 
 /// Facts also change when a language is added: its number is in the keys.

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::view::{FileId, View};
-use crate::git::{Blob, BlobId, Git, GitError};
+use crate::git::{Blob, Git, GitError};
 
 /// Where the bytes are.
 #[derive(Debug, Clone, Copy)]
@@ -49,8 +49,8 @@ impl Source<'_> {
         let mut bytes = Vec::new();
         match self {
             Self::Mirror { git, repo } => {
-                let ids: Vec<BlobId> = files.iter().map(|file| view.blob(*file)).collect();
-                let mut blobs = git.blobs(repo, &ids, max_bytes)?;
+                let ids = files.iter().map(|file| view.blob(*file)).collect();
+                let mut blobs = git.blobs(repo, ids, max_bytes)?;
                 for file in files {
                     let blob = blobs.next(&mut bytes)?;
                     if blob == Some(Blob::Here) && !found(*file, &bytes) {

@@ -329,12 +329,13 @@ fn id(texts: &mut Vec<Box<str>>, ids: &mut HashMap<Box<str>, u32, Fast>, word: &
     id
 }
 
-type Fast = BuildHasherDefault<Folded>;
+/// Maps by short words; see [`Folded`].
+pub(super) type Fast = BuildHasherDefault<Folded>;
 
 /// A hash for short words: multiply to twice the width and fold. Quicker than the standard one by
 /// far, and good enough because the number of names is bounded.
 #[derive(Default)]
-struct Folded(u64);
+pub(super) struct Folded(u64);
 
 impl Hasher for Folded {
     fn write(&mut self, bytes: &[u8]) {

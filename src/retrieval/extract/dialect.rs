@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use tree_sitter::Node;
 
-use super::import;
 use super::query::Compiled;
+use super::{import, repair};
 use crate::language::{self, Language};
 use crate::retrieval::facts::Import;
 
@@ -21,6 +21,10 @@ pub struct Dialect {
     pub separators: &'static [&'static str],
     /// Whether a function may be defined apart from its type, with the type before its name.
     pub names_owners: bool,
+    /// Which local names hide a function of the same name.
+    pub hiding: Hiding,
+    /// Makes a text of the same length that the grammar takes better.
+    pub repair: Option<fn(&str) -> Option<String>>,
     /// Where a name may come from without being brought in.
     pub visibility: Visibility,
     /// Names that the language itself gives, sorted; a file that defines one means its own.
@@ -28,6 +32,17 @@ pub struct Dialect {
     /// Reads a statement that brings in names.
     pub imports: fn(Node<'_>, &str, &mut Vec<Import>),
     compiled: OnceLock<Result<Compiled, String>>,
+}
+
+/// Which local names hide a function of the same name where that is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hiding {
+    /// None: functions and variables do not share names.
+    Nothing,
+    /// Parameters. A variable may be made by the function whose name it takes: `let size = size();`
+    Parameters,
+    /// All: in its own initial value a variable already hides the function.
+    Locals,
 }
 
 /// Where names come from that a file neither defines nor brings in.
@@ -251,6 +266,8 @@ const SWIFT_BUILTINS: &[&str] = &[
 static DIALECTS: [Dialect; 16] = [
     Dialect {
         name: "bash",
+        hiding: Hiding::Nothing,
+        repair: None,
         query: include_str!("../queries/bash.scm"),
         separators: &[],
         names_owners: false,
@@ -261,6 +278,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "c",
+        hiding: Hiding::Locals,
+        repair: None,
         query: include_str!("../queries/c.scm"),
         separators: &[".", "->"],
         names_owners: false,
@@ -271,6 +290,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "c-sharp",
+        hiding: Hiding::Locals,
+        repair: None,
         query: include_str!("../queries/c-sharp.scm"),
         separators: &["."],
         names_owners: false,
@@ -281,16 +302,20 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "cpp",
-        query: concat!(include_str!("../queries/c.scm"), include_str!("../queries/cpp.scm")),
+        hiding: Hiding::Locals,
+        repair: None,
+        query: concat!(include_str!("../queries/cpp.scm"), include_str!("../queries/c.scm")),
         separators: &[".", "->", "::"],
         names_owners: true,
         visibility: Visibility::Implicit,
-        builtins: &[],
+        builtins: &["const_cast", "dynamic_cast", "reinterpret_cast", "static_cast"],
         imports: import::c,
         compiled: OnceLock::new(),
     },
     Dialect {
         name: "go",
+        hiding: Hiding::Parameters,
+        repair: None,
         query: include_str!("../queries/go.scm"),
         separators: &["."],
         names_owners: false,
@@ -301,6 +326,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "java",
+        hiding: Hiding::Nothing,
+        repair: None,
         query: include_str!("../queries/java.scm"),
         separators: &[".", "::"],
         names_owners: false,
@@ -311,6 +338,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "javascript",
+        hiding: Hiding::Locals,
+        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/javascript.scm"),
@@ -325,6 +354,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "kotlin",
+        hiding: Hiding::Parameters,
+        repair: Some(repair::kotlin),
         query: include_str!("../queries/kotlin.scm"),
         separators: &[".", "::"],
         names_owners: true,
@@ -335,6 +366,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "php",
+        hiding: Hiding::Nothing,
+        repair: None,
         query: include_str!("../queries/php.scm"),
         separators: &["->", "::", "\\"],
         names_owners: false,
@@ -345,6 +378,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "python",
+        hiding: Hiding::Locals,
+        repair: None,
         query: include_str!("../queries/python.scm"),
         separators: &["."],
         names_owners: false,
@@ -355,6 +390,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "ruby",
+        hiding: Hiding::Nothing,
+        repair: None,
         query: include_str!("../queries/ruby.scm"),
         separators: &[".", "::"],
         names_owners: true,
@@ -365,6 +402,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "rust",
+        hiding: Hiding::Parameters,
+        repair: None,
         query: include_str!("../queries/rust.scm"),
         separators: &[".", "::"],
         names_owners: false,
@@ -375,6 +414,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "scala",
+        hiding: Hiding::Parameters,
+        repair: None,
         query: include_str!("../queries/scala.scm"),
         separators: &["."],
         names_owners: false,
@@ -385,6 +426,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "swift",
+        hiding: Hiding::Parameters,
+        repair: None,
         query: include_str!("../queries/swift.scm"),
         separators: &["."],
         names_owners: false,
@@ -395,6 +438,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "tsx",
+        hiding: Hiding::Locals,
+        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/typescript.scm"),
@@ -409,6 +454,8 @@ static DIALECTS: [Dialect; 16] = [
     },
     Dialect {
         name: "typescript",
+        hiding: Hiding::Locals,
+        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/typescript.scm")

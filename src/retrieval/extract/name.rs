@@ -33,6 +33,10 @@ pub fn before<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<&'t s
     let separator = separators
         .iter()
         .find(|separator| bytes[floor..end].ends_with(separator.as_bytes()))?;
+    let is_path = *separator == "\\";
+    if is_path && end < at {
+        return None;
+    }
     let mut end = end - separator.len();
     if *separator == "." && bytes[floor..end].ends_with(b".") {
         return None;
@@ -41,7 +45,9 @@ pub fn before<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<&'t s
     while end > floor && matches!(bytes[end - 1], b'?' | b'!' | b'&') {
         end -= 1;
     }
-    end = before_space(bytes, floor, end);
+    if !is_path {
+        end = before_space(bytes, floor, end);
+    }
     if bytes[floor..end].ends_with(b"super()") {
         return Some("super");
     }
@@ -54,7 +60,8 @@ pub fn before<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<&'t s
     }
     let start = name_start(bytes, floor, end);
     let name = text.get(start..end)?;
-    (!name.is_empty() && !name.as_bytes()[0].is_ascii_digit()).then_some(name)
+    let is_name = !name.is_empty() && !name.as_bytes()[0].is_ascii_digit() && name != "await";
+    is_name.then_some(name)
 }
 
 /// Whether a name is written like a type or a constant.
@@ -145,6 +152,7 @@ mod tests {
         check_before("this->#run", Some("this"));
         check_before("builder\n        .#run()", Some("builder"));
         check_before("super().#run()", Some("super"));
+        check_before("lock().await.#push()", None);
         check_before("make().#run()", None);
         check_before("\"a\".#join()", None);
         check_before("0..#len()", None);

@@ -23,6 +23,8 @@ pub enum Role {
     Definition(SymbolKind),
     /// The extent of a function's declaration without its body.
     Prototype,
+    /// The extent of a parameter of a constructor that is a field as well.
+    Promoted,
     /// The name of what the same match defines.
     Name,
     /// The type to which a definition, or all in a scope, belongs.
@@ -36,15 +38,24 @@ pub enum Role {
     /// The function of a call that is an import if this function is `require`.
     Require,
     /// A name that means something only inside of the symbol around it.
-    Local,
-    /// The same, of a parameter.
-    Parameter,
+    Local(Binding),
     /// Only there to be compared.
     Ignored,
     /// The tokens of a macro, which may be whole items.
     Embedded,
     /// A name that is used.
     Use(Use),
+}
+
+/// What a local name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// A variable.
+    Variable,
+    /// A parameter of a function.
+    Parameter,
+    /// A parameter of a generic type or function.
+    Type,
 }
 
 /// How a captured name is used, before it is known what it names.
@@ -93,9 +104,11 @@ fn role(name: &str) -> Result<Role, String> {
         "import" => Role::Import,
         "require" => Role::Require,
         "embedded" => Role::Embedded,
-        "local" => Role::Local,
-        "parameter" => Role::Parameter,
+        "local" => Role::Local(Binding::Variable),
+        "local.type" => Role::Local(Binding::Type),
+        "parameter" => Role::Local(Binding::Parameter),
         "definition.function" => Role::Definition(SymbolKind::Function),
+        "definition.promoted" => Role::Promoted,
         "definition.prototype" => Role::Prototype,
         "definition.method" => Role::Definition(SymbolKind::Method),
         "definition.class" => Role::Definition(SymbolKind::Class),

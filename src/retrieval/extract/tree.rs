@@ -13,7 +13,7 @@ use tree_sitter::{
 use super::build;
 use super::dialect::Dialect;
 use super::name;
-use super::query::{Compiled, Role, Use};
+use super::query::{Binding, Compiled, Role, Use};
 use crate::retrieval::facts::{Facts, SymbolKind};
 
 /// Matches of a pattern that may be open at once: broken input nests without end.
@@ -21,6 +21,8 @@ const MAX_OPEN_MATCHES: u32 = 4_096;
 /// Things of one kind that are kept of one file; a longer list is a table, not code.
 const MAX_FOUND: usize = 50_000;
 
+/// Questions whether to go on for one look at the clock; there are some thousand in a millisecond.
+const QUESTIONS_A_LOOK: u32 = 32;
 /// How deep macros that wrap items are followed: `cfg_net! { cfg_unix! { … } }`.
 const MAX_EMBEDDING: usize = 3;
 /// What an item of Rust may begin with.
@@ -65,21 +67,46 @@ pub struct Found {
     pub locals: Vec<Local>,
 }
 
+/// A stretch of the text, by bytes; files are far shorter than the type allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its first byte.
+    pub start: u32,
+    /// The byte behind it.
+    pub end: u32,
+}
+
+impl Place {
+    /// What stands there.
+    pub fn of(self, text: &str) -> &str {
+        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+impl From<Range<usize>> for Place {
+    fn from(range: Range<usize>) -> Self {
+        Self {
+            start: range.start as u32,
+            end: range.end as u32,
+        }
+    }
+}
+
 /// A stretch of the text that encloses names.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// Its bytes.
-    pub range: Range<usize>,
+    pub range: Place,
     /// Its first line without annotations, and its last, from 1.
     pub lines: (u32, u32),
     /// What it is.
     pub what: What,
     /// Where its name stands; empty if it has none.
-    pub name: Range<usize>,
+    pub name: Place,
     /// Where the type stands to which it belongs.
-    pub owner: Option<Range<usize>>,
+    pub owner: Option<Place>,
     /// The pattern that found it; an earlier one knows better.
-    pub pattern: usize,
+    pub pattern: u32,
 }
 
 /// What encloses names. The order is that of frames over the same bytes, from outside.
@@ -93,6 +120,8 @@ pub enum What {
     Symbol(SymbolKind),
     /// A function that is declared without its body.
     Prototype,
+    /// A parameter that is a field as well.
+    Promoted,
     /// A function without a name.
     Closure,
 }
@@ -100,7 +129,7 @@ pub enum What {
 impl What {
     /// Whether it makes a symbol.
     pub fn is_symbol(self) -> bool {
-        matches!(self, Self::Symbol(_) | Self::Prototype)
+        matches!(self, Self::Symbol(_) | Self::Prototype | Self::Promoted)
     }
 }
 
@@ -108,22 +137,22 @@ impl What {
 #[derive(Debug, Clone)]
 pub struct Used {
     /// Where it stands.
-    pub name: Range<usize>,
+    pub name: Place,
     /// Its line, from 1.
     pub line: u32,
     /// How it is used.
     pub how: Use,
     /// The pattern that found it; an earlier one knows better.
-    pub pattern: usize,
+    pub pattern: u32,
 }
 
 /// A name that is local.
 #[derive(Debug, Clone)]
 pub struct Local {
     /// Where it stands.
-    pub name: Range<usize>,
-    /// Whether the caller gives it.
-    pub is_parameter: bool,
+    pub name: Place,
+    /// What it is.
+    pub binding: Binding,
 }
 
 struct Tools {
@@ -145,10 +174,12 @@ pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut F
         Err(why) => return Some(format!("no symbols of {}: {why}", dialect.name)),
     };
     TOOLS.with_borrow_mut(|tools| {
+        let repaired = dialect.repair.and_then(|repair| repair(text));
         let mut search = Search {
             dialect,
             compiled,
             text,
+            source: repaired.as_deref().unwrap_or(text),
             until,
             found: Found::default(),
             embedded: Vec::new(),
@@ -164,11 +195,19 @@ pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut F
     })
 }
 
-fn flow(until: Instant) -> ControlFlow<()> {
-    if Instant::now() < until {
+/// Tells the library whether to go on. It asks very often; the clock is read every so many times.
+struct Deadline {
+    until: Instant,
+    asked: u32,
+}
+
+impl Deadline {
+    fn flow(&mut self) -> ControlFlow<()> {
+        self.asked = self.asked.wrapping_add(1);
+        if self.asked % QUESTIONS_A_LOOK == 1 && Instant::now() >= self.until {
+            return ControlFlow::Break(());
+        }
         ControlFlow::Continue(())
-    } else {
-        ControlFlow::Break(())
     }
 }
 
@@ -185,6 +224,8 @@ struct Search<'s> {
     dialect: &'static Dialect,
     compiled: &'static Compiled,
     text: &'s str,
+    /// What is parsed: the text, or one of the same length that the grammar takes better.
+    source: &'s str,
     until: Instant,
     found: Found,
     /// Items inside of macros that are still to be parsed.
@@ -220,7 +261,7 @@ impl Search<'_> {
             };
             self.found
                 .uses
-                .retain(|used| used.how != Use::Token || !is_inside(used.name.start));
+                .retain(|used| used.how != Use::Token || !is_inside(used.name.start as usize));
         }
         Ended::Complete
     }
@@ -228,8 +269,12 @@ impl Search<'_> {
     fn parse(&self, parser: &mut Parser, ranges: &[tree_sitter::Range]) -> Option<Tree> {
         parser.set_language(&self.compiled.grammar).ok()?;
         parser.set_included_ranges(ranges).ok()?;
-        let bytes = self.text.as_bytes();
-        let mut go_on = |_: &ParseState| flow(self.until);
+        let bytes = self.source.as_bytes();
+        let mut deadline = Deadline {
+            until: self.until,
+            asked: 0,
+        };
+        let mut go_on = |_: &ParseState| deadline.flow();
         let options = ParseOptions::new().progress_callback(&mut go_on);
         let tree = parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
         if tree.is_none() {
@@ -240,9 +285,12 @@ impl Search<'_> {
 
     fn one(&mut self, cursor: &mut QueryCursor, tree: &Tree, facts: &mut Facts) -> Ended {
         let mut late = false;
-        let until = self.until;
+        let mut deadline = Deadline {
+            until: self.until,
+            asked: 0,
+        };
         let mut go_on = |_: &tree_sitter::QueryCursorState| {
-            let flow = flow(until);
+            let flow = deadline.flow();
             late = flow.is_break();
             flow
         };
@@ -253,7 +301,7 @@ impl Search<'_> {
         let mut imports = Vec::new();
         let mut full = false;
         while let Some(found) = matches.next() {
-            self.take(found.pattern_index, found.captures(), &mut imports);
+            self.take(found.pattern_index as u32, found.captures(), &mut imports);
             if self
                 .found
                 .uses
@@ -275,26 +323,27 @@ impl Search<'_> {
         }
     }
 
-    fn take<'t>(&mut self, pattern: usize, captures: &[QueryCapture<'t>], imports: &mut Vec<Node<'t>>) {
-        let (mut what, mut name, mut owner) = (None, 0..0, None);
+    fn take<'t>(&mut self, pattern: u32, captures: &[QueryCapture<'t>], imports: &mut Vec<Node<'t>>) {
+        let (mut what, mut name, mut owner) = (None, Place::default(), None);
         for capture in captures {
             let node = capture.node;
             match self.compiled.roles[capture.index as usize] {
                 Role::Use(how) => self.take_use(node, how, pattern),
                 Role::Definition(kind) => what = Some((What::Symbol(kind), node)),
+                Role::Promoted => what = Some((What::Promoted, node)),
                 Role::Prototype => what = Some((What::Prototype, node)),
                 Role::Ignored => {}
-                Role::Name => name = node.byte_range(),
-                Role::Owner => owner = name::last(self.text, node.byte_range()),
+                Role::Name => name = node.byte_range().into(),
+                Role::Owner => owner = name::last(self.text, node.byte_range()).map(Place::from),
                 Role::Scope => what = Some((What::Scope, node)),
                 Role::Closure => what = Some((What::Closure, node)),
                 Role::Import => what = Some((What::Import, node)),
                 Role::Require if &self.text[node.byte_range()] != "require" => return,
                 Role::Require => {}
                 Role::Embedded => self.embedded.extend(items(node, self.text)),
-                Role::Local | Role::Parameter => self.found.locals.push(Local {
-                    name: node.byte_range(),
-                    is_parameter: self.compiled.roles[capture.index as usize] == Role::Parameter,
+                Role::Local(binding) => self.found.locals.push(Local {
+                    name: node.byte_range().into(),
+                    binding,
                 }),
             }
         }
@@ -303,10 +352,11 @@ impl Search<'_> {
             imports.push(node);
         }
         self.found.frames.push(Frame {
-            range: node.byte_range(),
-            lines: match what {
-                What::Symbol(_) | What::Prototype => (first_line(node), node.end_position().row as u32 + 1),
-                _ => (0, 0),
+            range: node.byte_range().into(),
+            lines: if what.is_symbol() {
+                (first_line(node), last_line(node))
+            } else {
+                (0, 0)
             },
             what,
             name,
@@ -315,7 +365,7 @@ impl Search<'_> {
         });
     }
 
-    fn take_use(&mut self, node: Node<'_>, how: Use, pattern: usize) {
+    fn take_use(&mut self, node: Node<'_>, how: Use, pattern: u32) {
         let whole = node.byte_range();
         let mut line = node.start_position().row as u32 + 1;
         let name = if node.child_count() == 0 {
@@ -331,7 +381,7 @@ impl Search<'_> {
             name
         };
         self.found.uses.push(Used {
-            name,
+            name: name.into(),
             line,
             how,
             pattern,
@@ -399,6 +449,12 @@ fn first_line(node: Node<'_>) -> u32 {
         }
     }
     first.start_position().row as u32 + 1
+}
+
+/// The last line of a definition, from 1. A node that ends with a line break does not reach the next.
+fn last_line(node: Node<'_>) -> u32 {
+    let end = node.end_position();
+    end.row as u32 + u32::from(end.column > 0)
 }
 
 fn after_annotations<'t>(modifiers: Node<'t>, first: Node<'t>) -> Option<Node<'t>> {

@@ -66,6 +66,11 @@ impl Folder {
         named
     }
 
+    /// Bytes of all segments.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segments().iter().map(|segment| segment.bytes()).sum()
+    }
+
     /// Looks which segments there are now. One that is damaged or of another version is removed:
     /// its blobs are parsed again when a commit needs them.
     pub(super) fn refresh(&self) -> Result<(), IndexError> {

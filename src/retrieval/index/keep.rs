@@ -10,24 +10,44 @@ use crate::ids::CommitSha;
 use crate::retrieval::segment::{BlobKey, Segment, merge as merge_segments};
 
 /// Segments that may stand side by side; every word is looked up in each.
-const MAX_SEGMENTS: usize = 6;
+const MAX_SEGMENTS: usize = 4;
+/// Segments that are borne for a while, so that nobody waits for a large one to be written.
+const MAX_FOR_NOW: usize = 16;
+/// Bytes of segments that are put together while somebody waits: some five milliseconds of work.
+const SMALL: u64 = 256 * 1024;
+
+/// How much work a merge may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// In proportion to the bytes that were just written.
+    After(u64),
+    /// As much as it takes.
+    Any,
+}
 
 /// Puts the small segments together when there are too many. A large one is only written again when
-/// the small ones together are half its size, so that a changed file costs what it is itself.
-pub(super) fn merge(folder: &Folder) -> Result<(), IndexError> {
+/// the small ones together are half its size, so that each blob is written a few times at most.
+pub(super) fn merge(folder: &Folder, work: Work) -> Result<(), IndexError> {
     let mut named = folder.named();
     if named.len() <= MAX_SEGMENTS {
         return Ok(());
     }
+    let most = match work {
+        Work::After(written) if named.len() <= MAX_FOR_NOW => SMALL.max(2 * written),
+        Work::After(_) | Work::Any => u64::MAX,
+    };
     named.reverse();
     let mut sum = 0;
     let mut many = 0;
     for (_, segment) in &named {
-        if many >= 2 && segment.bytes() > 2 * sum {
+        if (many >= 2 && segment.bytes() > 2 * sum) || sum + segment.bytes() > most {
             break;
         }
         sum += segment.bytes();
         many += 1;
+    }
+    if many < 2 {
+        return Ok(());
     }
     named.truncate(many);
     rewrite(folder, &named, |_| true)

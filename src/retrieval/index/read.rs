@@ -41,7 +41,7 @@ pub(super) struct Done {
 
 /// What the threads share.
 struct Shared<'a> {
-    wanted: &'a [&'a (BlobKey, String)],
+    wanted: &'a [(BlobKey, String)],
     feed: Mutex<Feed>,
 }
 
@@ -49,46 +49,33 @@ struct Feed {
     blobs: Blobs,
     next: usize,
     problem: Option<IndexError>,
-    odd: HashMap<BlobId, Kind>,
+    unread: HashMap<BlobId, Kind>,
 }
 
 impl Job<'_> {
     /// Reads blobs, each with a path that tells its language, and marks in the tree what could not
     /// be read.
     pub(super) fn run(&self, wanted: &[(BlobKey, String)], tree: &mut CommitTree) -> Done {
-        let failed = |error: IndexError| Done {
-            parsed: 0,
-            result: Err(error),
-        };
-        let ids: Vec<BlobId> = wanted.iter().map(|(key, _)| key.id).collect();
-        let sizes = match self.git.blob_sizes(self.repo, &ids) {
-            Ok(sizes) => sizes,
-            Err(error) => return failed(error.into()),
-        };
-        let mut odd = HashMap::new();
-        let mut here = Vec::new();
-        for (wanted, size) in wanted.iter().zip(sizes) {
-            match size {
-                None => drop(odd.insert(wanted.0.id, Kind::Missing)),
-                Some(size) if size > self.limits.max_file_bytes => drop(odd.insert(wanted.0.id, Kind::TooLarge)),
-                Some(_) => here.push(wanted),
-            }
-        }
-        let ids: Vec<BlobId> = here.iter().map(|(key, _)| key.id).collect();
-        let blobs = match self.git.blobs(self.repo, &ids, self.limits.max_file_bytes) {
+        let ids = wanted.iter().map(|(key, _)| key.id).collect();
+        let blobs = match self.git.blobs(self.repo, ids, self.limits.max_file_bytes) {
             Ok(blobs) => blobs,
-            Err(error) => return failed(error.into()),
+            Err(error) => {
+                return Done {
+                    parsed: 0,
+                    result: Err(error.into()),
+                };
+            }
         };
         let shared = Shared {
-            wanted: &here,
+            wanted,
             feed: Mutex::new(Feed {
                 blobs,
                 next: 0,
                 problem: None,
-                odd,
+                unread: HashMap::new(),
             }),
         };
-        let threads = if here.len() < FEW { 1 } else { self.threads() };
+        let threads = if wanted.len() < FEW { 1 } else { self.threads() };
         let parsed = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
                 .map(|_| scope.spawn(|| self.work(&shared, threads)))
@@ -100,7 +87,7 @@ impl Job<'_> {
                 .sum::<usize>()
         });
         let feed = shared.feed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tree.settle(&feed.odd);
+        tree.settle(&feed.unread);
         Done {
             parsed,
             result: feed.problem.map_or(Ok(()), Err),
@@ -118,7 +105,7 @@ impl Job<'_> {
         let mut bytes = Vec::new();
         let mut parsed = 0;
         while let Some(at) = self.take(shared, &mut bytes) {
-            let (key, path) = shared.wanted[at];
+            let (key, path) = &shared.wanted[at];
             parsed += 1;
             if is_binary(&bytes) {
                 let traits = Traits {
@@ -172,8 +159,8 @@ impl Job<'_> {
                     let id = shared.wanted[at].0.id;
                     match blob {
                         Blob::Here => return Some(at),
-                        Blob::Missing => drop(feed.odd.insert(id, Kind::Missing)),
-                        Blob::TooLarge(_) => drop(feed.odd.insert(id, Kind::TooLarge)),
+                        Blob::Missing => drop(feed.unread.insert(id, Kind::Missing)),
+                        Blob::TooLarge(_) => drop(feed.unread.insert(id, Kind::TooLarge)),
                     }
                 }
             }

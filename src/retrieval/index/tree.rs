@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::IndexError;
 use crate::git::{BlobId, EntryKind, Tree};
 use crate::retrieval::segment::{BlobKey, Segment, SegmentError};
 use crate::retrieval::view::Place;
@@ -41,7 +40,7 @@ pub(super) struct TreeEntry {
 }
 
 /// All paths of a commit, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct CommitTree {
     entries: Vec<TreeEntry>,
     unreadable: u32,
@@ -96,8 +95,23 @@ impl CommitTree {
     pub(super) fn places(&self, segments: &[Arc<Segment>]) -> Result<Vec<Option<Place>>, SegmentError> {
         let mut places = vec![None; self.entries.len()];
         let readable = |at: &u32| matches!(self.entries[*at as usize].kind, Kind::File | Kind::Missing);
-        let mut order: Vec<u32> = (0..self.entries.len() as u32).filter(readable).collect();
-        order.sort_unstable_by_key(|at| self.entries[*at as usize].key);
+        // Most keys differ in their first bytes, which are quicker to compare as a number.
+        let head = |at: u32| {
+            self.entries[at as usize]
+                .key
+                .id
+                .0
+                .first_chunk()
+                .copied()
+                .map(u64::from_be_bytes)
+        };
+        let order = (0..self.entries.len() as u32).filter(readable).map(|at| (head(at), at));
+        let mut order: Vec<(Option<u64>, u32)> = order.collect();
+        order.sort_unstable_by(|a, b| {
+            let keys = || self.entries[a.1 as usize].key.cmp(&self.entries[b.1 as usize].key);
+            a.0.cmp(&b.0).then_with(keys)
+        });
+        let mut order: Vec<u32> = order.into_iter().map(|(_, at)| at).collect();
         for (number, segment) in (0..).zip(segments) {
             if order.is_empty() {
                 break;
@@ -128,9 +142,8 @@ impl CommitTree {
         Ok(places)
     }
 
-    /// Blobs that are in no segment, each once with one of its paths.
-    pub(super) fn unknown(&self, segments: &[Arc<Segment>]) -> Result<Vec<(BlobKey, String)>, IndexError> {
-        let places = self.places(segments)?;
+    /// Blobs that have no place, each once with one of its paths.
+    pub(super) fn unknown(&self, places: &[Option<Place>]) -> Vec<(BlobKey, String)> {
         let mut unknown = BTreeMap::new();
         for (entry, place) in self.entries.iter().zip(places) {
             if place.is_none() && matches!(entry.kind, Kind::File | Kind::Missing) {
@@ -140,7 +153,7 @@ impl CommitTree {
         // By path: neighbours are near each other in the pack, too.
         let mut unknown: Vec<(BlobKey, String)> = unknown.into_iter().map(|(key, path)| (key, path.clone())).collect();
         unknown.sort_unstable_by(|a, b| a.1.cmp(&b.1));
-        Ok(unknown)
+        unknown
     }
 
     /// What is left out, in words.

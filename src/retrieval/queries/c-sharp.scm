@@ -16,6 +16,7 @@
 (event_declaration name: (identifier) @name) @definition.field
 (field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @definition.field
 (event_field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @definition.field
+(record_declaration (parameter_list (parameter name: (identifier) @name) @definition.field))
 
 (using_directive) @import
 
@@ -51,7 +52,7 @@
 (foreach_statement type: [(identifier) (qualified_name) (generic_name)] @reference.type)
 (type_parameter_constraint type: [(identifier) (qualified_name) (generic_name)] @reference.type)
 
-(type_parameter name: (identifier) @local)
+(type_parameter name: (identifier) @local.type)
 (local_declaration_statement (variable_declaration (variable_declarator name: (identifier) @local)))
 (foreach_statement left: (identifier) @local)
 (declaration_pattern name: (identifier) @local)

@@ -1,5 +1,10 @@
 ; C, and what C++ has in common with it. The first pattern that names a place wins.
 
+; A macro that defines a function, a test or a system call, is named by what it is given.
+((function_definition
+    !type
+    declarator: (function_declarator declarator: (identifier) @_macro parameters: (parameter_list) @name)) @definition.function
+  (#match? @_macro "^[A-Z][A-Z0-9_]+$"))
 (function_definition declarator: (function_declarator declarator: (identifier) @name)) @definition.function
 (function_definition
   declarator: (pointer_declarator
@@ -33,6 +38,10 @@
 (field_declaration declarator: (pointer_declarator declarator: (field_identifier) @name)) @definition.field
 (field_declaration declarator: (array_declarator declarator: (field_identifier) @name)) @definition.field
 (field_declaration
+  declarator: (pointer_declarator declarator: (array_declarator declarator: (field_identifier) @name))) @definition.field
+(field_declaration
+  declarator: (pointer_declarator declarator: (pointer_declarator declarator: (field_identifier) @name))) @definition.field
+(field_declaration
   declarator: (function_declarator
     declarator: (parenthesized_declarator
       (pointer_declarator declarator: (field_identifier) @name)))) @definition.field
@@ -40,9 +49,16 @@
 (declaration declarator: (identifier) @name) @definition.variable
 (declaration declarator: (pointer_declarator declarator: (identifier) @name)) @definition.variable
 (declaration declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
-(init_declarator declarator: (identifier) @name) @definition.variable
-(init_declarator declarator: (pointer_declarator declarator: (identifier) @name)) @definition.variable
-(init_declarator declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
+(declaration
+  declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))) @definition.variable
+(declaration declarator: (init_declarator declarator: (identifier) @name)) @definition.variable
+(declaration
+  declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @name))) @definition.variable
+(declaration
+  declarator: (init_declarator declarator: (array_declarator declarator: (identifier) @name))) @definition.variable
+(declaration
+  declarator: (init_declarator
+    declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @name)))) @definition.variable
 (preproc_function_def name: (identifier) @name) @definition.macro
 (preproc_def name: (identifier) @name value: (_)) @definition.variable
 
@@ -56,14 +72,4 @@
 (call_expression function: (field_expression field: (field_identifier) @reference.call))
 (type_identifier) @reference.type
 
-(argument_list (identifier) @reference.read)
-(init_declarator value: (identifier) @reference.read)
-(assignment_expression (identifier) @reference.read)
-(initializer_list (identifier) @reference.read)
-(initializer_pair value: (identifier) @reference.read)
-(pointer_expression argument: (identifier) @reference.read)
-(return_statement (identifier) @reference.read)
-(case_statement value: (identifier) @reference.read)
-(binary_expression (identifier) @reference.read)
-(subscript_expression argument: (identifier) @reference.read)
-(field_expression argument: (identifier) @reference.read)
+(identifier) @reference.read

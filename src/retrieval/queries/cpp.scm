@@ -57,9 +57,9 @@
 (call_expression function: (field_expression field: (template_method name: (field_identifier) @reference.call)))
 (new_expression type: (_) @reference.call)
 
-(type_parameter_declaration (type_identifier) @local)
-(optional_type_parameter_declaration name: (type_identifier) @local)
-(variadic_type_parameter_declaration (type_identifier) @local)
+(type_parameter_declaration (type_identifier) @local.type)
+(optional_type_parameter_declaration name: (type_identifier) @local.type)
+(variadic_type_parameter_declaration (type_identifier) @local.type)
 (parameter_declaration declarator: (reference_declarator (identifier) @parameter))
 (optional_parameter_declaration declarator: (identifier) @parameter)
 (for_range_loop declarator: (identifier) @local)

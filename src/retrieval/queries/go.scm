@@ -10,8 +10,8 @@
 (type_spec name: (type_identifier) @name) @definition.alias
 (type_alias name: (type_identifier) @name) @definition.alias
 (method_elem name: (field_identifier) @name) @definition.method
-(const_spec name: (identifier) @name) @definition.variable
-(var_spec name: (identifier) @name) @definition.variable
+(const_spec (identifier) @name) @definition.variable
+(var_spec (identifier) @name) @definition.variable
 (field_declaration name: (field_identifier) @name) @definition.field
 
 (import_spec) @import
@@ -28,7 +28,13 @@
 (composite_literal type: (qualified_type name: (type_identifier) @reference.call))
 (composite_literal type: (generic_type type: (type_identifier) @reference.call))
 
-(type_parameter_declaration name: (identifier) @local)
+(type_parameter_declaration name: (identifier) @local.type)
+(method_declaration
+  receiver: (parameter_list (parameter_declaration
+    type: (generic_type type_arguments: (type_arguments (type_elem (type_identifier) @local.type))))))
+(method_declaration
+  receiver: (parameter_list (parameter_declaration
+    type: (pointer_type (generic_type type_arguments: (type_arguments (type_elem (type_identifier) @local.type)))))))
 (type_identifier) @reference.type
 
 (short_var_declaration left: (expression_list (identifier) @local))

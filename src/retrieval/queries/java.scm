@@ -27,16 +27,16 @@
 (marker_annotation name: (identifier) @reference.type)
 (annotation name: (identifier) @reference.type)
 
-(type_parameter (type_identifier) @local)
+(type_parameter (type_identifier) @local.type)
 (type_identifier) @reference.type
 
 (local_variable_declaration declarator: (variable_declarator name: (identifier) @local))
-(formal_parameter name: (identifier) @local)
+(formal_parameter name: (identifier) @parameter)
 (enhanced_for_statement name: (identifier) @local)
 (catch_formal_parameter name: (identifier) @local)
 (resource name: (identifier) @local)
-(lambda_expression parameters: (identifier) @local)
-(inferred_parameters (identifier) @local)
+(lambda_expression parameters: (identifier) @parameter)
+(inferred_parameters (identifier) @parameter)
 
 (method_invocation object: (identifier) @reference.path)
 (field_access object: (identifier) @reference.path)

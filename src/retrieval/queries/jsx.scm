@@ -4,4 +4,3 @@
 (jsx_opening_element name: (member_expression property: (property_identifier) @reference.element))
 (jsx_self_closing_element name: (identifier) @reference.element)
 (jsx_self_closing_element name: (member_expression property: (property_identifier) @reference.element))
-(jsx_expression (identifier) @reference.read)

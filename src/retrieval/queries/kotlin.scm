@@ -23,10 +23,11 @@
 
 (call_expression . (identifier) @reference.call)
 (call_expression . (navigation_expression (identifier) @reference.call .))
+(annotation (constructor_invocation (user_type) @reference.type))
 (constructor_invocation (user_type) @reference.call)
 (callable_reference (identifier) @reference.read .)
 
-(type_parameter (identifier) @local)
+(type_parameter (identifier) @local.type)
 (parameter (identifier) @parameter)
 (class_parameter (identifier) @parameter)
 (lambda_parameters (variable_declaration (identifier) @parameter))

@@ -9,6 +9,7 @@
 (function_definition name: (name) @name) @definition.function
 (method_declaration name: (name) @name) @definition.method
 (property_declaration (property_element name: (variable_name (name) @name))) @definition.field
+(property_promotion_parameter name: (variable_name (name) @name)) @definition.promoted
 (const_declaration (const_element . (name) @name)) @definition.variable
 
 (namespace_use_declaration) @import
@@ -40,3 +41,7 @@
 (class_constant_access_expression (_) (name) @reference.member)
 (binary_expression operator: "instanceof" right: [(name) (qualified_name)] @reference.type)
 (argument (name) @reference.read)
+(binary_expression (name) @reference.read)
+(array_element_initializer (name) @reference.read)
+(return_statement (name) @reference.read)
+(assignment_expression right: (name) @reference.read)

@@ -18,9 +18,9 @@
 
 (superclass (constant) @reference.super)
 (superclass (scope_resolution name: (constant) @reference.super))
-((call method: (identifier) @_method arguments: (argument_list (constant) @reference.super))
+((call !receiver method: (identifier) @_method arguments: (argument_list (constant) @reference.super))
   (#any-of? @_method "include" "extend" "prepend"))
-((call method: (identifier) @_method arguments: (argument_list (scope_resolution name: (constant) @reference.super)))
+((call !receiver method: (identifier) @_method arguments: (argument_list (scope_resolution name: (constant) @reference.super)))
   (#any-of? @_method "include" "extend" "prepend"))
 
 (call method: [(identifier) (constant)] @reference.call)

@@ -41,11 +41,9 @@
 (parameter pattern: (identifier) @parameter)
 (closure_parameters (identifier) @parameter)
 (let_declaration pattern: (identifier) @local)
-(type_parameter name: (type_identifier) @local)
+(type_parameter name: (type_identifier) @local.type)
 (type_identifier) @reference.type
 
 (scoped_identifier path: (identifier) @reference.path)
 (scoped_identifier name: (identifier) @reference.read)
-(arguments (identifier) @reference.read)
-(field_initializer value: (identifier) @reference.read)
-(tuple_struct_pattern type: (identifier) @reference.read)
+(identifier) @reference.read

@@ -15,7 +15,7 @@
 (var_definition pattern: (identifier) @name) @definition.variable
 (val_declaration name: (identifier) @name) @definition.variable
 (var_declaration name: (identifier) @name) @definition.variable
-(given_definition name: (identifier) @name) @definition.variable
+(given_definition name: (identifier) @name) @definition.class
 (class_parameter name: (identifier) @name) @definition.field
 (extension_definition parameters: (parameters (parameter type: (_) @owner))) @scope
 
@@ -23,7 +23,8 @@
 
 (lambda_expression) @closure
 
-(extends_clause type: (_) @reference.super)
+(extends_clause
+  [(type_identifier) (generic_type) (stable_type_identifier) (projected_type) (annotated_type)] @reference.super)
 
 (call_expression function: (identifier) @reference.call)
 (call_expression function: (field_expression field: (identifier) @reference.call))
@@ -33,9 +34,9 @@
 (instance_expression . (generic_type type: (type_identifier) @reference.call))
 (infix_expression operator: (identifier) @reference.call)
 
-(type_parameters name: (identifier) @local)
-(covariant_type_parameter name: (identifier) @local)
-(contravariant_type_parameter name: (identifier) @local)
+(type_parameters (identifier) @local.type)
+(covariant_type_parameter name: (identifier) @local.type)
+(contravariant_type_parameter name: (identifier) @local.type)
 (type_identifier) @reference.type
 
 (parameter name: (identifier) @parameter)

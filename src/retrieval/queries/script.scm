@@ -10,6 +10,11 @@
 (variable_declarator name: (identifier) @name) @definition.variable
 (variable_declarator
   name: (object_pattern (shorthand_property_identifier_pattern) @name)) @definition.variable
+(assignment_expression
+  left: (member_expression property: (property_identifier) @name)
+  right: (class !name)) @definition.class
+(export_statement "default" @name value: [(arrow_function) (function_expression !name)]) @definition.function
+(export_statement "default" @name value: (class !name)) @definition.class
 (pair
   key: (property_identifier) @name
   value: [(arrow_function) (function_expression) (generator_function)]) @definition.function
@@ -38,18 +43,12 @@
 (decorator (member_expression property: (property_identifier) @reference.call))
 
 (arrow_function parameter: (identifier) @parameter)
+(catch_clause parameter: (identifier) @local)
+(array_pattern (identifier) @local)
 (shorthand_property_identifier_pattern) @local
 (for_in_statement left: (identifier) @local)
 
 (member_expression object: (identifier) @reference.path)
-(arguments (identifier) @reference.read)
-(pair value: (identifier) @reference.read)
+(member_expression property: (property_identifier) @reference.member)
 (shorthand_property_identifier) @reference.read
-(return_statement (identifier) @reference.read)
-(variable_declarator value: (identifier) @reference.read)
-(assignment_expression right: (identifier) @reference.read)
-(array (identifier) @reference.read)
-(spread_element (identifier) @reference.read)
-(binary_expression (identifier) @reference.read)
-(template_substitution (identifier) @reference.read)
-(export_statement value: (identifier) @reference.read)
+(identifier) @reference.read

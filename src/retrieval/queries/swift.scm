@@ -23,7 +23,7 @@
 (call_expression . (navigation_expression suffix: (navigation_suffix suffix: (simple_identifier) @reference.call)))
 (constructor_expression constructed_type: (user_type) @reference.call)
 
-(type_parameter (type_identifier) @local)
+(type_parameter (type_identifier) @local.type)
 (user_type (type_identifier) @reference.type)
 
 (parameter name: (simple_identifier) @parameter)

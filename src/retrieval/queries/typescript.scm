@@ -1,6 +1,7 @@
 ; What TypeScript adds to the common part.
 
 (class_declaration name: (type_identifier) @name) @definition.class
+(class name: (type_identifier) @name) @definition.class
 (abstract_class_declaration name: (type_identifier) @name) @definition.class
 (interface_declaration name: (type_identifier) @name) @definition.interface
 (type_alias_declaration name: (type_identifier) @name) @definition.alias
@@ -16,6 +17,8 @@
   name: [(property_identifier) (private_property_identifier)] @name
   value: [(arrow_function) (function_expression)]) @definition.method
 (public_field_definition name: [(property_identifier) (private_property_identifier)] @name) @definition.field
+(required_parameter (accessibility_modifier) pattern: (identifier) @name) @definition.promoted
+(optional_parameter (accessibility_modifier) pattern: (identifier) @name) @definition.promoted
 (property_signature name: (property_identifier) @name) @definition.field
 
 (extends_clause value: (identifier) @reference.super)
@@ -25,6 +28,11 @@
 
 (required_parameter pattern: (identifier) @parameter)
 (optional_parameter pattern: (identifier) @parameter)
-(type_parameter name: (type_identifier) @local)
+(required_parameter pattern: (object_pattern (shorthand_property_identifier_pattern) @parameter))
+(required_parameter
+  pattern: (object_pattern (object_assignment_pattern (shorthand_property_identifier_pattern) @parameter)))
+(required_parameter pattern: (rest_pattern (identifier) @parameter))
+(type_parameter name: (type_identifier) @local.type)
+(infer_type (type_identifier) @local.type)
+(mapped_type_clause name: (type_identifier) @local.type)
 (type_identifier) @reference.type
-(type_query (identifier) @reference.read)

@@ -35,7 +35,17 @@ struct Logged {
     count: u32,
 }
 
-/// A blob, with the ends of what belongs to it in the builder's vectors.
+impl Logged {
+    fn new(word: u32, kind: ListKind, at: u32, count: u32) -> Self {
+        Self {
+            list: word * KINDS as u32 + kind as u32,
+            at,
+            count,
+        }
+    }
+}
+
+/// A blob, with where in the builder's vectors its parts are.
 struct Pending {
     key: BlobKey,
     row: Row,
@@ -72,24 +82,36 @@ fn cut(word: &str) -> &str {
     &word[..word.floor_char_boundary(MAX_TEXT)]
 }
 
+/// The table of one record while it is encoded.
 struct Local<'a> {
     words: &'a mut Words,
+    log: &'a mut Vec<Logged>,
     texts: &'a mut Vec<u32>,
     from: usize,
     record: u32,
 }
 
+impl Local<'_> {
+    fn number(&mut self, id: u32) -> u32 {
+        let (record, local) = &mut self.words.local[id as usize];
+        if *record != self.record {
+            (*record, *local) = (self.record, (self.texts.len() - self.from) as u32);
+            self.texts.push(id);
+        }
+        *local
+    }
+}
+
 impl Texts for Local<'_> {
     fn local(&mut self, text: &str) -> u32 {
         let id = self.words.id(text);
-        let (record, local) = self.words.local[id as usize];
-        if record == self.record {
-            return local;
-        }
-        let local = (self.texts.len() - self.from) as u32;
-        self.texts.push(id);
-        self.words.local[id as usize] = (self.record, local);
-        local
+        self.number(id)
+    }
+
+    fn listed(&mut self, name: &str, kind: ListKind, at: u32) -> u32 {
+        let id = self.words.id(name);
+        self.log.push(Logged::new(id, kind, at, 1));
+        self.number(id)
     }
 }
 
@@ -124,18 +146,11 @@ impl Builder {
                 _ => self.words.id(&term.text),
             };
             last = Some((&term.text, id));
-            self.push(id, term.field.into(), term.unit, term.count);
-        }
-        for (at, symbol) in (0..).zip(&facts.symbols) {
-            let id = self.words.id(&symbol.name);
-            self.push(id, ListKind::Symbols, at, 1);
-        }
-        for (at, reference) in (0..).zip(&facts.references) {
-            let id = self.words.id(&reference.name);
-            self.push(id, ListKind::References, at, 1);
+            self.log.push(Logged::new(id, term.field.into(), term.unit, term.count));
         }
         let mut local = Local {
             words: &mut self.words,
+            log: &mut self.log,
             texts: &mut self.texts,
             from: texts,
             record: self.blobs.len() as u32,
@@ -154,14 +169,6 @@ impl Builder {
             log: log..self.log.len(),
             body: body..self.bodies.len(),
             texts: texts..self.texts.len(),
-        });
-    }
-
-    fn push(&mut self, word: u32, kind: ListKind, at: u32, count: u32) {
-        self.log.push(Logged {
-            list: word * KINDS as u32 + kind as u32,
-            at,
-            count,
         });
     }
 

@@ -269,6 +269,11 @@ impl Segment {
         Ok(())
     }
 
+    /// The entries of all words that contain a text, which is not empty.
+    pub fn words_with(&self, text: &str) -> Result<Vec<Entry>, SegmentError> {
+        self.dictionary.containing(&self.body, text)
+    }
+
     pub(super) fn list(&self, entry: &Entry, kind: ListKind) -> Result<List<'_>, SegmentError> {
         let Some(span) = entry.span(kind) else {
             return Ok(List::default());

@@ -2,9 +2,9 @@
 //! table of the record itself, so that joining segments rewrites that table and copies the rest.
 //! Called by `build`, `merge` and `read`. Never decodes more than what is asked for.
 
-use super::SegmentError;
 use super::bytes::{Bytes, put, put_signed};
 use super::read::Segment;
+use super::{ListKind, SegmentError};
 use crate::retrieval::facts::{Facts, Import, Reference, ReferenceKind, Symbol, SymbolKind, Unit};
 
 const SYMBOL_KINDS: &[SymbolKind] = &[
@@ -33,6 +33,8 @@ const SECTIONS: usize = 4;
 pub(super) trait Texts {
     /// The number of a text in this record's table.
     fn local(&mut self, text: &str) -> u32;
+    /// The same for the name of the symbol or reference at a place, which is listed by it, too.
+    fn listed(&mut self, name: &str, kind: ListKind, at: u32) -> u32;
 }
 
 /// Encodes all but the table of texts.
@@ -61,8 +63,8 @@ fn symbols(symbols: &[Symbol], texts: &mut impl Texts) -> Vec<u8> {
     let mut into = Vec::new();
     put(&mut into, symbols.len() as u64);
     let mut line = 0;
-    for symbol in symbols {
-        put(&mut into, u64::from(texts.local(&symbol.name)));
+    for (at, symbol) in (0..).zip(symbols) {
+        put(&mut into, u64::from(texts.listed(&symbol.name, ListKind::Symbols, at)));
         // Eleven kinds and whether there is an owner.
         into.push((number_of(SYMBOL_KINDS, symbol.kind)) << 1 | u8::from(symbol.owner.is_some()));
         put_signed(&mut into, i64::from(symbol.line) - line);
@@ -80,8 +82,11 @@ fn references(references: &[Reference], texts: &mut impl Texts) -> Vec<u8> {
     let mut into = Vec::new();
     put(&mut into, references.len() as u64);
     let (mut line, mut within) = (0, None);
-    for reference in references {
-        put(&mut into, u64::from(texts.local(&reference.name)));
+    for (at, reference) in (0..).zip(references) {
+        put(
+            &mut into,
+            u64::from(texts.listed(&reference.name, ListKind::References, at)),
+        );
         let moved = reference.within != within;
         into.push(
             number_of(REFERENCE_KINDS, reference.kind) << 2

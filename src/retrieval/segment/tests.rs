@@ -118,6 +118,13 @@ fn words_of(segment: &Segment) -> Words {
         })
         .unwrap();
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0));
+    for needle in ["a", "get", "ab", "你"] {
+        let with = entries
+            .iter()
+            .filter(|(word, _)| word.contains(needle))
+            .map(|(_, entry)| *entry);
+        assert_eq!(segment.words_with(needle).unwrap(), with.collect::<Vec<_>>());
+    }
     for (word, entry) in entries {
         assert_eq!(segment.word(&word).unwrap(), Some(entry));
         assert_eq!(segment.text(entry.id).unwrap(), word);
@@ -281,6 +288,7 @@ fn read_all(segment: &Segment) -> Result<(), SegmentError> {
         words.push((word.to_owned(), *entry));
         true
     })?;
+    segment.words_with("ab")?;
     for (word, entry) in words {
         segment.word(&word)?;
         for kind in ListKind::ALL {

@@ -75,20 +75,10 @@ impl View {
 }
 
 fn entries(segment: &Segment, piece: &Piece) -> Result<Vec<Entry>, SegmentError> {
-    let text = match piece {
-        Piece::Name(name) => return Ok(segment.word(name)?.into_iter().collect()),
-        Piece::Part(text) => text,
-    };
-    let finder = memchr::memmem::Finder::new(text);
-    let mut entries = Vec::new();
-    segment.each_word("", |word, entry| {
-        let is_word = entry.has(ListKind::Part) || entry.has(ListKind::Whole);
-        if is_word && finder.find(word.as_bytes()).is_some() {
-            entries.push(*entry);
-        }
-        true
-    })?;
-    Ok(entries)
+    match piece {
+        Piece::Name(name) => Ok(segment.word(name)?.into_iter().collect()),
+        Piece::Part(text) => segment.words_with(text),
+    }
 }
 
 /// The pieces of a text that tell something, the whole names first: they are looked up at once.
