@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 28] = [
     "",
     "serve",
     "worker",
@@ -23,6 +23,8 @@ const COMMANDS: [&str; 26] = [
     "drafts list",
     "drafts show",
     "costs",
+    "eval",
+    "eval retrieval",
     "recover",
     "doctor",
     "migrate",

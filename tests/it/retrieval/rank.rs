@@ -154,7 +154,7 @@ fn an_answer_keeps_to_its_budget() {
 }
 
 #[test]
-fn r09_a_missing_source_is_named() {
+fn a_missing_source_is_named() {
     let bench = Bench::start();
     let at = bench.words();
     let ranker = Ranker::new(bench.view(&at), Err("it is still being read".to_owned()));
