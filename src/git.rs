@@ -16,6 +16,7 @@ use crate::secret::Secret;
 mod bundle;
 mod checkout;
 mod file;
+mod history;
 mod import;
 mod local;
 mod merge;
@@ -30,6 +31,7 @@ mod run;
 mod tree;
 mod uncommitted;
 
+pub use history::{Logged, Touch};
 pub use local::LocalRepo;
 pub use merge::{Conflict, Line, Merge, Merged};
 pub use policy::may_change;
@@ -207,6 +209,18 @@ impl Git {
     /// Blobs one after the other, each with at most `max_bytes`. Blocks the thread that reads.
     pub fn blobs(&self, repo: &Path, ids: Vec<BlobId>, max_bytes: u64) -> Result<Blobs, GitError> {
         tree::blobs(self, absolute(repo)?, ids, max_bytes)
+    }
+
+    /// What each commit said and changed, from `at` back to the ancestors of `known`, newest first,
+    /// until `each` breaks. Blocks its thread.
+    pub fn log(
+        &self,
+        repo: &Path,
+        at: &CommitSha,
+        known: &[CommitSha],
+        each: &mut dyn FnMut(Logged) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), GitError> {
+        history::log(self, &absolute(repo)?, at, known, each)
     }
 
     fn call(&self, fixed: &[&str]) -> run::Call<'_> {

@@ -90,6 +90,8 @@ pub mod recorder;
 pub mod workspace;
 // retrieval
 pub mod retrieval;
+// measurement
+pub mod eval;
 // tools
 pub mod tool;
 // agent

@@ -6,8 +6,11 @@
 pub mod apart;
 pub mod code_search;
 pub mod graph;
+pub mod history;
 pub mod index;
 pub mod map;
+pub mod query;
+pub mod rank;
 pub mod segment;
 pub mod source;
 pub mod view;

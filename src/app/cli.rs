@@ -19,6 +19,7 @@ mod demo;
 mod doctor;
 mod draft;
 mod drafts;
+mod eval;
 mod graph;
 mod index;
 mod indexed;
@@ -83,6 +84,8 @@ enum Command {
     Graph(graph::Args),
     /// Show what calls of models cost: by day, job, issue, repository, installation or model.
     Costs(costs::Args),
+    /// Measure retrieval on changes that were really made.
+    Eval(eval::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
@@ -148,6 +151,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Index(args) => index::run(&context, args).await,
         Command::Graph(args) => graph::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
+        Command::Eval(args) => eval::run(args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,

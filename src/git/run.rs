@@ -402,6 +402,27 @@ impl Records {
         }
     }
 
+    /// The next record without its end and without what is beyond `max` bytes.
+    pub(super) fn next_cut(&mut self, max: u64) -> Result<Option<&[u8]>, GitError> {
+        self.record.clear();
+        let fail = |error: std::io::Error| GitError::Failed(format!("git: {error}"));
+        let from = &mut self.stream.stdout;
+        from.by_ref()
+            .take(max)
+            .read_until(self.end, &mut self.record)
+            .map_err(fail)?;
+        match self.record.last() {
+            None => return Ok(None),
+            Some(last) if *last == self.end => {
+                self.record.pop();
+            }
+            Some(_) => {
+                from.skip_until(self.end).map_err(fail)?;
+            }
+        }
+        Ok(Some(&self.record))
+    }
+
     /// Whether git was content, after the last record.
     pub(super) fn finish(mut self, of: &str) -> Result<(), GitError> {
         let status = self.stream.child.wait();

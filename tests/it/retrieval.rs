@@ -3,3 +3,4 @@
 
 mod graph;
 mod index;
+mod rank;

@@ -25,6 +25,8 @@ const COMMANDS: [&str; 28] = [
     "index",
     "graph",
     "costs",
+    "eval",
+    "eval retrieval",
     "recover",
     "doctor",
     "migrate",
