@@ -11,6 +11,8 @@ use crate::language::{self, Language};
 
 mod build;
 mod dialect;
+mod embedded;
+mod found;
 mod import;
 mod name;
 mod query;

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::dialect::Dialect;
+use super::found::{Found, Frame, Place, What};
 use super::name;
 use super::query::Binding;
-use super::tree::{Found, Frame, Place, What};
 use crate::retrieval::facts::{Facts, Symbol, SymbolKind};
 use crate::retrieval::terms::Fast;
 
@@ -24,6 +24,7 @@ pub fn facts(dialect: &Dialect, text: &str, mut found: Found, facts: &mut Facts)
     found.uses.dedup_by_key(|used| used.name.start);
     found.locals.sort_by_key(|local| local.name.start);
     let mut sweep = Sweep::new(dialect, text, &frames);
+    sweep.locals.reserve(found.locals.len());
     let mut places = Vec::with_capacity(found.uses.len());
     let mut locals = found.locals.iter().peekable();
     let mut uses = found.uses.iter().peekable();

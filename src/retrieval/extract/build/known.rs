@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Bound, MAX_NAME_BYTES, Sweep, Within};
 use crate::retrieval::extract::dialect::{Hiding, Visibility};
+use crate::retrieval::extract::found::Used;
 use crate::retrieval::extract::name;
 use crate::retrieval::extract::query::Use;
-use crate::retrieval::extract::tree::Used;
 use crate::retrieval::facts::{Facts, Reference, ReferenceKind, SymbolKind};
 use crate::retrieval::terms::Fast;
 
