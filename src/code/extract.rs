@@ -12,6 +12,8 @@ use crate::language::{self, Language};
 mod binding;
 mod build;
 mod dialect;
+mod embedded;
+mod found;
 mod import;
 mod name;
 mod query;

@@ -101,7 +101,8 @@ pub enum ReferenceKind {
     Call,
     /// Named as a type.
     Type,
-    /// Named as what the symbol around it extends or implements.
+    /// Named as what the symbol around it extends or implements. Where that is written apart from the
+    /// type (`impl Trait for Type`), `receiver` is the type, and `within` its symbol if it is here.
     Super,
     /// Read or handed on without a call.
     Read,
@@ -115,8 +116,10 @@ pub enum ReferenceKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Import {
     /// Where from, as written: `../net`, `os.path`, `crate::text`, `fmt`, `<stdio.h>` without its marks.
+    /// `mod net;` of Rust is `self::net`.
     pub module: Box<str>,
     /// The name there; `None`: the module itself, or all of it.
+    /// `default` is what a module of JavaScript exports by default.
     pub name: Option<Box<str>>,
     /// The name here, where it differs.
     pub alias: Option<Box<str>>,

@@ -2,16 +2,17 @@
 //! call that makes the value. The last name counts, wrappers that hand on are looked through. Never
 //! infers anything.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use super::name;
-use super::tree::Place;
 
 /// A name with the type that is written for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Typed {
+pub struct Binding {
     /// Where the name stands.
-    pub name: Place,
+    pub name: Range<usize>,
     /// Line of the type, from 1.
     pub line: u32,
     /// The type: `Parser`; or what makes the value: `make()`, `parser.make()`.
@@ -118,13 +119,13 @@ fn made(text: &str, function: Node<'_>, separators: &[&str]) -> Option<String> {
 /// The last name of a type, inside of wrappers: `Foo` of `Option<&'a mut crate::Foo<T>>`.
 pub fn type_name(written: &str) -> Option<&str> {
     let mut written = written.trim();
-    if written.contains("=>") {
-        return None;
-    }
     for _ in 0..MAX_NESTING {
         written = written.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
         written = unmarked(written);
         if let Some(inner) = written.strip_prefix('(') {
+            if inner.contains("=>") {
+                return None;
+            }
             // Of several results the first, with its name before it.
             let first = inner.split([',', ')']).next()?.trim();
             written = first.rsplit(' ').next()?;

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::binding::Typed;
+use super::binding::Binding;
 use super::dialect::Dialect;
+use super::found::{Found, Frame, Place, What};
 use super::name;
-use super::query::Binding;
-use super::tree::{Found, Frame, Place, What};
+use super::query::LocalKind;
 use crate::code::facts::{Facts, Reference, ReferenceKind, Symbol, SymbolKind};
 use crate::code::terms::Fast;
 
@@ -24,30 +24,34 @@ pub fn facts(dialect: &Dialect, text: &str, mut found: Found, facts: &mut Facts)
     found.uses.sort_by_key(|used| (used.name.start, used.pattern));
     found.uses.dedup_by_key(|used| used.name.start);
     found.locals.sort_by_key(|local| local.name.start);
-    found.typed.sort_by_key(|typed| typed.name.start);
-    let mut typed = found.typed.iter().peekable();
-    let mut bound = Vec::with_capacity(found.typed.len());
+    found.bindings.sort_by_key(|binding| binding.name.start);
+    let mut bindings = found.bindings.iter().peekable();
+    let mut bound = Vec::with_capacity(found.bindings.len());
     let mut sweep = Sweep::new(dialect, text, &frames);
+    sweep.locals.reserve(found.locals.len());
     let mut places = Vec::with_capacity(found.uses.len());
     let mut locals = found.locals.iter().peekable();
     let mut uses = found.uses.iter().peekable();
     for at in 0..=frames.len() {
         let next = frames.get(at).map_or(u32::MAX, |frame| frame.range.start);
-        // Uses and locals come in the order of the text, between the frames.
-        while let Some(used) = uses.next_if(|used| used.name.start < next) {
-            while let Some(local) = locals.next_if(|local| local.name.start <= used.name.start) {
-                sweep.bind(local.name, local.binding);
+        // Names come in the order of the text, between the frames.
+        loop {
+            let local = locals.peek().map_or(u32::MAX, |local| local.name.start);
+            let binding = bindings.peek().map_or(u32::MAX, |binding| binding.name.start as u32);
+            let used = uses.peek().map_or(u32::MAX, |used| used.name.start);
+            let first = local.min(binding).min(used);
+            if first >= next {
+                break;
+            } else if first == local {
+                if let Some(local) = locals.next() {
+                    sweep.bind(local.name, local.binding);
+                }
+            } else if first == binding {
+                bound.extend(bindings.next().and_then(|binding| sweep.bound(binding)));
+            } else {
+                uses.next();
+                places.push(sweep.within(used));
             }
-            while let Some(typed) = typed.next_if(|typed| typed.name.start <= used.name.start) {
-                bound.extend(sweep.bound(typed));
-            }
-            places.push(sweep.within(used.name.start));
-        }
-        while let Some(local) = locals.next_if(|local| local.name.start < next) {
-            sweep.bind(local.name, local.binding);
-        }
-        while let Some(typed) = typed.next_if(|typed| typed.name.start < next) {
-            bound.extend(sweep.bound(typed));
         }
         if at < frames.len() {
             sweep.enter(at);
@@ -151,6 +155,31 @@ impl<'a> Sweep<'a> {
         within
     }
 
+    /// What a declaration says of a type.
+    fn bound(&mut self, binding: &Binding) -> Option<Reference> {
+        let name = self.text.get(binding.name.clone())?;
+        if name.is_empty() || name.len().max(binding.written.len()) > MAX_NAME_BYTES {
+            return None;
+        }
+        let start = binding.name.start as u32;
+        self.leave(start);
+        let mut within = self.stack.iter().rev().find_map(|(_, symbol)| *symbol);
+        let symbol = within.and_then(|at| self.symbols.get(at as usize));
+        let is_symbol = symbol.is_some_and(|symbol| *symbol.name == *name) && self.names.binary_search(&start).is_ok();
+        // `self.parser = …` in a method says it of the type, for all of its methods.
+        let before = name::before(self.text, binding.name.start, self.dialect.separators);
+        if !is_symbol && before.is_some_and(|before| matches!(before, "self" | "this")) {
+            within = symbol.and_then(|symbol| symbol.parent);
+        }
+        Some(Reference {
+            name: binding.written.as_str().into(),
+            kind: ReferenceKind::Binding,
+            line: binding.line,
+            within,
+            receiver: (!is_symbol).then(|| name.into()),
+        })
+    }
+
     fn leave(&mut self, at: u32) {
         while self
             .stack
@@ -161,44 +190,19 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// What a declaration says of a type.
-    fn bound(&mut self, typed: &Typed) -> Option<Reference> {
-        let name = typed.name.of(self.text);
-        if name.is_empty() || name.len().max(typed.written.len()) > MAX_NAME_BYTES {
-            return None;
-        }
-        self.leave(typed.name.start);
-        let mut within = self.stack.iter().rev().find_map(|(_, symbol)| *symbol);
-        let symbol = within.and_then(|at| self.symbols.get(at as usize));
-        let is_name = self.names.binary_search(&typed.name.start).is_ok();
-        let is_symbol = is_name && symbol.is_some_and(|symbol| *symbol.name == *name);
-        // `self.parser = …` in a method says it of the type, for all of its methods.
-        let before = name::before(self.text, typed.name.start as usize, self.dialect.separators);
-        if !is_symbol && before.is_some_and(|before| matches!(before, "self" | "this")) {
-            within = symbol.and_then(|symbol| symbol.parent);
-        }
-        Some(Reference {
-            name: typed.written.as_str().into(),
-            kind: ReferenceKind::Binding,
-            line: typed.line,
-            within,
-            receiver: (!is_symbol).then(|| name.into()),
-        })
-    }
-
     /// Makes a name local where it stands.
-    fn bind(&mut self, name: Place, binding: Binding) {
+    fn bind(&mut self, name: Place, binding: LocalKind) {
         self.leave(name.start);
         let around = self.stack.iter().rev().find_map(|(_, symbol)| *symbol);
         self.bind_in(name.of(self.text), around, binding);
     }
 
-    fn bind_in(&mut self, name: &'a str, around: Option<u32>, binding: Binding) {
+    fn bind_in(&mut self, name: &'a str, around: Option<u32>, binding: LocalKind) {
         let bound = self.locals.entry((name, around.unwrap_or(u32::MAX))).or_default();
         match binding {
-            Binding::Variable => bound.is_variable = true,
-            Binding::Parameter => bound.is_parameter = true,
-            Binding::Type => bound.is_type = true,
+            LocalKind::Variable => bound.is_variable = true,
+            LocalKind::Parameter => bound.is_parameter = true,
+            LocalKind::Type => bound.is_type = true,
         }
     }
 
@@ -235,7 +239,7 @@ impl<'a> Sweep<'a> {
         }
         let is_plain = matches!(kind, SymbolKind::Variable | SymbolKind::Field) || frame.what == What::Prototype;
         if is_plain && around.is_local {
-            self.bind_in(frame.name.of(self.text), around.symbol, Binding::Variable);
+            self.bind_in(frame.name.of(self.text), around.symbol, LocalKind::Variable);
             return None;
         }
         let owner = frame.owner.or(around.owner).map(|owner| owner.of(self.text));

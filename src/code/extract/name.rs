@@ -50,7 +50,7 @@ pub fn before<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<&'t s
         end = before_space(bytes, floor, end);
     }
     if bytes[floor..end].ends_with(b"super()") {
-        return Some("super");
+        return text.get(end - 7..end - 2);
     }
     if bytes[floor..end].ends_with(b">") {
         end = before_brackets(bytes, floor, end, b'<', b'>')?;
@@ -77,7 +77,11 @@ pub fn receiver<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<Cow
     let separator = separators
         .iter()
         .find(|separator| bytes[floor..end].ends_with(separator.as_bytes()))?;
-    let mut end = before_space(bytes, floor, end - separator.len());
+    if *separator == "\\" {
+        return None;
+    }
+    let mut end = end - separator.len();
+    end = before_space(bytes, floor, end);
     while end > floor && matches!(bytes[end - 1], b'?' | b'!' | b'&') {
         end -= 1;
     }
@@ -93,11 +97,7 @@ pub fn receiver<'t>(text: &'t str, at: usize, separators: &[&str]) -> Option<Cow
 /// A receiver with what stands before it: `self.parser` and `?.parser` for a field, `crate::text` for a
 /// path.
 fn qualified<'t>(text: &'t str, name: &'t str, separators: &[&str]) -> Cow<'t, str> {
-    // `super()` is answered with a word that does not stand in the text.
-    let offset = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
-    let Some(start) = offset.filter(|start| start + name.len() <= text.len()) else {
-        return name.into();
-    };
+    let start = name.as_ptr() as usize - text.as_ptr() as usize;
     let floor = (start.saturating_sub(MAX_BACK)..=start).find(|at| text.is_char_boundary(*at));
     let head = text[floor.unwrap_or(start)..start].trim_end();
     let is_member = separators.iter().any(|separator| head.ends_with(separator)) && !head.ends_with("..");

@@ -38,7 +38,7 @@ pub enum Role {
     /// The function of a call that is an import if this function is `require`.
     Require,
     /// A name that means something only inside of the symbol around it.
-    Local(Binding),
+    Local(LocalKind),
     /// A name whose type the same match captures.
     Variable,
     /// That type, or the value that is given to the name.
@@ -53,7 +53,7 @@ pub enum Role {
 
 /// What a local name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Binding {
+pub enum LocalKind {
     /// A variable.
     Variable,
     /// A parameter of a function.
@@ -107,12 +107,12 @@ fn role(name: &str) -> Result<Role, String> {
         "closure" => Role::Closure,
         "import" => Role::Import,
         "require" => Role::Require,
-        "embedded" => Role::Embedded,
         "binding.name" => Role::Variable,
         "binding.type" => Role::Typed,
-        "local" => Role::Local(Binding::Variable),
-        "local.type" => Role::Local(Binding::Type),
-        "parameter" => Role::Local(Binding::Parameter),
+        "embedded" => Role::Embedded,
+        "local" => Role::Local(LocalKind::Variable),
+        "local.type" => Role::Local(LocalKind::Type),
+        "parameter" => Role::Local(LocalKind::Parameter),
         "definition.function" => Role::Definition(SymbolKind::Function),
         "definition.promoted" => Role::Promoted,
         "definition.prototype" => Role::Prototype,

@@ -10,12 +10,14 @@ use tree_sitter::{
     Node, ParseOptions, ParseState, Parser, QueryCapture, QueryCursor, QueryCursorOptions, StreamingIterator, Tree,
 };
 
-use super::binding::{self, Typed};
+use super::binding::{self, Binding};
 use super::build;
 use super::dialect::Dialect;
+use super::embedded::items;
+use super::found::{Found, Frame, Local, Place, Used, What};
 use super::name;
-use super::query::{Binding, Compiled, Role, Use};
-use crate::code::facts::{Facts, SymbolKind};
+use super::query::{Compiled, Role, Use};
+use crate::code::facts::Facts;
 
 /// Matches of a pattern that may be open at once: broken input nests without end.
 const MAX_OPEN_MATCHES: u32 = 4_096;
@@ -26,24 +28,6 @@ const MAX_FOUND: usize = 50_000;
 const QUESTIONS_A_LOOK: u32 = 32;
 /// How deep macros that wrap items are followed: `cfg_net! { cfg_unix! { … } }`.
 const MAX_EMBEDDING: usize = 3;
-/// What an item of Rust may begin with.
-const ITEM_WORDS: &[&str] = &[
-    "const",
-    "enum",
-    "extern",
-    "fn",
-    "impl",
-    "macro_rules",
-    "mod",
-    "pub",
-    "static",
-    "struct",
-    "trait",
-    "type",
-    "union",
-    "unsafe",
-    "use",
-];
 /// Imports that are kept of one file.
 const MAX_IMPORTS: usize = 5_000;
 /// Nodes before a definition that are no part of its first line.
@@ -56,107 +40,6 @@ const ANNOTATIONS: &[&str] = &[
     "decorator",
     "marker_annotation",
 ];
-
-/// Everything that the query found.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// Symbols and what else encloses names.
-    pub frames: Vec<Frame>,
-    /// Uses of names.
-    pub uses: Vec<Used>,
-    /// Names that are local.
-    pub locals: Vec<Local>,
-    /// Names with their types.
-    pub typed: Vec<Typed>,
-}
-
-/// A stretch of the text, by bytes; files are far shorter than the type allows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Its first byte.
-    pub start: u32,
-    /// The byte behind it.
-    pub end: u32,
-}
-
-impl Place {
-    /// What stands there.
-    pub fn of(self, text: &str) -> &str {
-        text.get(self.start as usize..self.end as usize).unwrap_or_default()
-    }
-}
-
-impl From<Range<usize>> for Place {
-    fn from(range: Range<usize>) -> Self {
-        Self {
-            start: range.start as u32,
-            end: range.end as u32,
-        }
-    }
-}
-
-/// A stretch of the text that encloses names.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// Its bytes.
-    pub range: Place,
-    /// Its first line without annotations, and its last, from 1.
-    pub lines: (u32, u32),
-    /// What it is.
-    pub what: What,
-    /// Where its name stands; empty if it has none.
-    pub name: Place,
-    /// Where the type stands to which it belongs.
-    pub owner: Option<Place>,
-    /// The pattern that found it; an earlier one knows better.
-    pub pattern: u32,
-}
-
-/// What encloses names. The order is that of frames over the same bytes, from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// A statement that brings in names.
-    Import,
-    /// A block whose contents belong to a type.
-    Scope,
-    /// A symbol.
-    Symbol(SymbolKind),
-    /// A function that is declared without its body.
-    Prototype,
-    /// A parameter that is a field as well.
-    Promoted,
-    /// A function without a name.
-    Closure,
-}
-
-impl What {
-    /// Whether it makes a symbol.
-    pub fn is_symbol(self) -> bool {
-        matches!(self, Self::Symbol(_) | Self::Prototype | Self::Promoted)
-    }
-}
-
-/// A name that is used.
-#[derive(Debug, Clone)]
-pub struct Used {
-    /// Where it stands.
-    pub name: Place,
-    /// Its line, from 1.
-    pub line: u32,
-    /// How it is used.
-    pub how: Use,
-    /// The pattern that found it; an earlier one knows better.
-    pub pattern: u32,
-}
-
-/// A name that is local.
-#[derive(Debug, Clone)]
-pub struct Local {
-    /// Where it stands.
-    pub name: Place,
-    /// What it is.
-    pub binding: Binding,
-}
 
 struct Tools {
     parser: Parser,
@@ -336,7 +219,7 @@ impl Search<'_> {
                 Role::Definition(kind) => what = Some((What::Symbol(kind), node)),
                 Role::Promoted => what = Some((What::Promoted, node)),
                 Role::Prototype => what = Some((What::Prototype, node)),
-                Role::Variable => variable = Some(Place::from(node.byte_range())),
+                Role::Variable => variable = Some(node.byte_range()),
                 Role::Typed => typed = Some(node),
                 Role::Ignored => {}
                 Role::Name => name = node.byte_range().into(),
@@ -354,7 +237,7 @@ impl Search<'_> {
             }
         }
         if let Some((name, typed)) = variable.zip(typed) {
-            self.take_typed(name, typed);
+            self.take_binding(name, typed);
         }
         let Some((what, node)) = what else { return };
         if what == What::Import {
@@ -374,11 +257,11 @@ impl Search<'_> {
         });
     }
 
-    fn take_typed(&mut self, name: Place, typed: Node<'_>) {
-        if self.found.typed.len() < MAX_FOUND
+    fn take_binding(&mut self, name: Range<usize>, typed: Node<'_>) {
+        if self.found.bindings.len() < MAX_FOUND
             && let Some(written) = binding::written(self.text, typed, self.dialect.separators)
         {
-            self.found.typed.push(Typed {
+            self.found.bindings.push(Binding {
                 name,
                 line: typed.start_position().row as u32 + 1,
                 written,
@@ -422,31 +305,6 @@ impl Search<'_> {
         facts.imports.truncate(MAX_IMPORTS);
         facts.imports.sort_by_key(|import| import.line);
     }
-}
-
-/// What stands between the braces of a macro, if that begins like an item.
-fn items(tokens: Node<'_>, text: &str) -> Option<tree_sitter::Range> {
-    let mut rest = text.get(tokens.byte_range())?.strip_prefix('{')?.strip_suffix('}')?;
-    // Attributes and comments in front say nothing.
-    loop {
-        rest = rest.trim_start();
-        if rest.starts_with("#[") || rest.starts_with("//") {
-            rest = rest.split_once('\n')?.1;
-        } else {
-            break;
-        }
-    }
-    let word = rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
-    let is_macro = rest[word.len()..].starts_with("! {");
-    if !is_macro && !ITEM_WORDS.contains(&word) {
-        return None;
-    }
-    let mut range = tokens.range();
-    range.start_byte += 1;
-    range.start_point.column += 1;
-    range.end_byte -= 1;
-    range.end_point.column -= 1;
-    Some(range)
 }
 
 /// The first line of a definition, from 1, behind its annotations.

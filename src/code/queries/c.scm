@@ -51,7 +51,12 @@
 (declaration declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
 (declaration
   declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))) @definition.variable
+(declaration
+  declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))) @definition.variable
 (declaration declarator: (init_declarator declarator: (identifier) @name)) @definition.variable
+(declaration
+  declarator: (init_declarator
+    declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name)))) @definition.variable
 (declaration
   declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @name))) @definition.variable
 (declaration
@@ -64,7 +69,14 @@
 
 (preproc_include) @import
 
+(preproc_params (identifier) @parameter)
+(preproc_def !value name: (identifier) @local)
 (parameter_declaration declarator: (identifier) @parameter)
+(parameter_declaration declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @parameter)))
+(parameter_declaration declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @parameter)))
+(parameter_declaration
+  declarator: (function_declarator
+    declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @parameter))))
 (parameter_declaration declarator: (pointer_declarator declarator: (identifier) @parameter))
 (parameter_declaration declarator: (array_declarator declarator: (identifier) @parameter))
 

@@ -36,4 +36,4 @@
 (user_type (identifier) @reference.path)
 (navigation_expression . (identifier) @reference.path)
 (navigation_expression (identifier) @reference.member .)
-(value_argument (identifier) @reference.read)
+(value_argument . (identifier) @reference.read .)

@@ -36,6 +36,7 @@
 (struct_expression name: (_) @reference.call)
 ; Inside a macro there are only tokens, unless it wraps whole items.
 (macro_invocation (token_tree) @embedded)
+(macro_invocation (token_tree (token_tree) @embedded))
 (token_tree (identifier) @reference.token)
 
 (parameter pattern: (identifier) @parameter)

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Bound, MAX_NAME_BYTES, Sweep, Within};
 use crate::code::extract::dialect::{Hiding, Visibility};
+use crate::code::extract::found::Used;
 use crate::code::extract::name;
 use crate::code::extract::query::Use;
-use crate::code::extract::tree::Used;
 use crate::code::facts::{Facts, Reference, ReferenceKind, SymbolKind};
 use crate::code::terms::Fast;
 
@@ -59,12 +59,12 @@ impl<'a> Known<'a> {
         if name.len() > MAX_NAME_BYTES || matches!(name, "" | "_" | "class") {
             return None;
         }
-        let written = name::receiver(text, used.name.start as usize, self.sweep.dialect.separators);
-        let mut receiver = written.as_deref();
+        let mut receiver = name::receiver(text, used.name.start as usize, self.sweep.dialect.separators);
         if self.sweep.dialect.name == "php" {
-            receiver = receiver.map(|receiver| receiver.trim_start_matches('$'));
+            receiver = receiver.map(|receiver| receiver.replace('$', "").into());
         }
-        let last = receiver.map(|receiver| receiver.rsplit(['.', ':', '\\']).next().unwrap_or(receiver));
+        let last = receiver.as_deref();
+        let last = last.map(|receiver| receiver.rsplit(['.', ':']).next().unwrap_or(receiver));
         let kind = self.kind(used, name, last, within)?;
         if receiver.is_none() && self.is_builtin(name) {
             return None;
@@ -74,14 +74,14 @@ impl<'a> Known<'a> {
             // `impl Trait for Type`: the type extends, wherever it is defined.
             let owner = self.sweep.frames[scope as usize].owner?.of(text);
             symbol = self.defined.get(owner).copied();
-            receiver = Some(owner);
+            receiver = Some(owner.into());
         }
         Some(Reference {
             name: name.into(),
             kind,
             line: used.line,
             within: symbol,
-            receiver: receiver.map(Into::into),
+            receiver: receiver.map(|receiver| receiver.into_owned().into()),
         })
     }
 

@@ -101,6 +101,11 @@ impl Track for Depot {
 }
 
 cfg_async! {
+    #![all(
+        feature = "async",
+        unix
+    )]
+    /// Where parcels wait.
     pub struct Depot {
         states: Map<u64, State>,
     }
@@ -108,6 +113,15 @@ cfg_async! {
     impl Depot {
         pub fn open() -> Self {
             Depot { states: Map::new() }
+        }
+
+        cfg_variant! {
+            stable: {
+                fn close(&mut self) { self.states.clear() }
+            },
+            unstable: {
+                fn close(&mut self) { drain(&mut self.states) }
+            }
         }
     }
 }
