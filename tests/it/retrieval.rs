@@ -1,4 +1,6 @@
 //! Retrieval on real repositories: the index over commits and edits, what it skips, and how it
 //! survives damage, other processes and its limits.
 
+mod bench;
 mod index;
+mod keep;
