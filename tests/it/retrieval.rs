@@ -1,6 +1,6 @@
 //! Retrieval on real repositories: the index over commits and edits, what it skips, and how it
 //! survives damage, other processes and its limits.
 
-mod graph;
+mod bench;
 mod index;
-mod rank;
+mod keep;
