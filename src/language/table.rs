@@ -4,7 +4,7 @@
 use super::Language;
 
 /// By name.
-pub(super) const LANGUAGES: &[Language] = &[
+pub(super) static LANGUAGES: &[Language] = &[
     Language {
         name: "bash",
         aliases: &["sh", "shell", "zsh"],

@@ -2,5 +2,7 @@
 //! survives damage, other processes and its limits.
 
 mod bench;
+mod graph;
 mod index;
 mod keep;
+mod rank;

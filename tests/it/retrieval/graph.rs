@@ -388,7 +388,7 @@ fn the_map_shows_what_is_used_most_within_its_budget() {
         whole,
         "words/src/\n  count.rs: total, clean, Counter\n  lib.rs\n  shout.rs: clean, shout\n"
     );
-    let short = forgehand::retrieval::map::map(&graph, &[], 6, &words);
+    let short = forgehand::retrieval::map::map(&graph, &[], 5, &words);
     assert_eq!(short, "words/src/\n  count.rs: total, clean, Counter\n");
     let main = graph.view().file("app/src/main.rs").unwrap();
     let asked = forgehand::retrieval::map::map(&graph, &[main], 3, &words);
