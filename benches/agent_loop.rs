@@ -127,6 +127,8 @@ async fn run(sandbox: &Arc<dyn Sandbox>, recorder: &Recorder, model: &dyn Model)
         checks: Vec::new(),
         files: Vec::new(),
         notes: Vec::new(),
+        places: String::new(),
+        map: String::new(),
         threads: Vec::new(),
     };
     let tools = Toolbox::standard().with(Box::new(Bulk));

@@ -70,6 +70,12 @@ pub struct Brief {
     pub files: Vec<String>,
     /// What happened before the agent began, for example a failed set-up command.
     pub notes: Vec<String>,
+    /// Places of the code that the request may be about, a line each, the likeliest first.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub places: String,
+    /// Folders and files with their main symbols, for orientation; in place of `files`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub map: String,
     /// Review threads that the run is about; a run that changes code gives a verdict on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<Thread>,

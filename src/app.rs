@@ -349,7 +349,12 @@ impl App {
     pub fn ports(&self) -> anyhow::Result<Ports> {
         let mut ports = ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)?;
         // A service has a state folder of its own, named or not.
-        ports.indexes = ports::indexes(&self.config, &self.surroundings, &self.config.server.state_dir);
+        ports.indexes = ports::indexes(
+            &self.config,
+            &self.surroundings,
+            &ports.git,
+            &self.config.server.state_dir,
+        );
         Ok(ports)
     }
 }

@@ -72,6 +72,11 @@ pub struct Message {
     pub tool_call_id: Option<String>,
 }
 
+/// Cautious count of the tokens of a text.
+pub fn tokens_of(text: &str) -> usize {
+    usize::try_from(pricing::count_bytes(text.len())).unwrap_or(usize::MAX)
+}
+
 impl Message {
     /// The program's own instructions.
     pub fn system(content: impl Into<String>) -> Self {

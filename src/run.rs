@@ -294,6 +294,9 @@ impl Desk<'_> {
         if let Some(memory) = &self.ports.memory {
             work.brief.notes.extend(memory.in_brief().await?);
         }
+        if earlier.record.is_none() {
+            self.look_first(&mut work.brief).await;
+        }
         let budget = budget(&self.ports.budget, &work.repo_config);
         let record = match earlier.record {
             // The limits are those of now: an administrator may have changed them.

@@ -34,6 +34,10 @@ const MAX_NOTES_BYTES: usize = 8 * 1024;
 /// Most bytes of a change that is shown for a review; the rest can be read.
 const MAX_DIFF_BYTES: usize = 48 * 1024;
 
+/// Most bytes of places that the request may be about, and of the map; both are cut by tokens before.
+const MAX_PLACES_BYTES: usize = 16 * 1024;
+const MAX_MAP_BYTES: usize = 64 * 1024;
+
 /// Most paths listed for orientation.
 const MAX_FILES: usize = 200;
 
@@ -174,7 +178,12 @@ fn render_brief(facts: &Facts<'_>, instructions: &str, fence: &str) -> String {
             money => money(budget.max_cost_usd),
             environment => all_framed(&environment),
             notes => all_framed(&notes),
-            files => all_framed(&listed(&brief.files, MAX_FILES)),
+            places => all_framed(&text::cap(&brief.places, MAX_PLACES_BYTES)),
+            map => all_framed(&text::cap(&brief.map, MAX_MAP_BYTES)),
+            files => match brief.map.is_empty() {
+                true => all_framed(&listed(&brief.files, MAX_FILES)),
+                false => String::new(),
+            },
         },
     )
 }

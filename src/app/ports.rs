@@ -45,8 +45,9 @@ pub(super) fn with_model(
     clock: &Clock,
     redactor: &Redactor,
 ) -> anyhow::Result<Ports> {
+    let git = Git::find()?;
     Ok(Ports {
-        git: Git::find()?,
+        git: git.clone(),
         model,
         // Whoever sits at a terminal is somebody to ask; a job of the service has nobody.
         permission: permission(config)?.unattended(),
@@ -61,7 +62,7 @@ pub(super) fn with_model(
         egress: egress(&config.egress, surroundings)?,
         agent: config.agent.clone(),
         indexes: record::folder(config, surroundings)
-            .and_then(|records| indexes(config, surroundings, records.parent()?)),
+            .and_then(|records| indexes(config, surroundings, &git, records.parent()?)),
         retrieval: config.retrieval.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
@@ -72,7 +73,7 @@ pub(super) fn with_model(
 }
 
 /// Where the indexes of code are kept: below a state folder.
-pub(super) fn indexes(config: &Config, surroundings: &Surroundings, state_dir: &Path) -> Option<Indexes> {
+pub(super) fn indexes(config: &Config, surroundings: &Surroundings, git: &Git, state_dir: &Path) -> Option<Indexes> {
     let retrieval = &config.retrieval;
     let limits = Limits {
         max_bytes: retrieval.max_disk_mib.saturating_mul(1 << 20),
@@ -81,7 +82,7 @@ pub(super) fn indexes(config: &Config, surroundings: &Surroundings, state_dir: &
     };
     retrieval
         .enabled
-        .then(|| Indexes::new(state_dir, &surroundings.program, limits))
+        .then(|| Indexes::new(state_dir, &surroundings.program, git, limits))
 }
 
 /// The same ports for a run that a person began on a checkout: what the rules ask about reaches

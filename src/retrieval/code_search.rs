@@ -15,14 +15,25 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::apart::{self, Order};
 use super::graph::Graph;
+use super::history::History;
 use super::index::{Index, Limits, Progress, ReadEdit, Reader};
-use super::view::View;
+use super::map;
+use super::query::Query;
+use super::rank::{Answer, Chronicle, Ranker, Sources};
+use super::view::{FileId, View};
 use crate::code::facts::Facts;
+use crate::git::Git;
 use crate::ids::CommitSha;
 use crate::sandbox::{FileReply, FileRequest, Sandbox};
 
 /// Longest time for the index of one commit. A run goes on meanwhile.
 const MAX_TIME: Duration = Duration::from_secs(30 * 60);
+/// The history of a repository, beside its index.
+const HISTORY: &str = "history";
+/// Files that a ranking orders before it is cut to its budget.
+const MAX_RANKED: usize = 100;
+/// Files that a map of the repository is drawn around.
+const MAX_NEAR: usize = 20;
 /// Bytes of a file in a repository that names other repositories it borrows from.
 const MAX_ALTERNATES: usize = 64 * 1024;
 
@@ -31,15 +42,17 @@ const MAX_ALTERNATES: usize = 64 * 1024;
 pub struct Indexes {
     folder: PathBuf,
     program: PathBuf,
+    git: Git,
     limits: Limits,
 }
 
 impl Indexes {
     /// Indexes below a state folder, made by `program`, which is this program.
-    pub fn new(state_dir: &Path, program: &Path, limits: Limits) -> Self {
+    pub fn new(state_dir: &Path, program: &Path, git: &Git, limits: Limits) -> Self {
         Self {
             folder: state_dir.join("index"),
             program: program.to_owned(),
+            git: git.clone(),
             limits,
         }
     }
@@ -56,8 +69,14 @@ impl Indexes {
         let (tell, news) = watch::channel(News::Working(Progress { done: 0, all: 0 }));
         let (indexes, repo, commit) = (self.clone(), repo.to_owned(), commit.clone());
         let task = tokio::spawn(async move {
-            let last = match indexes.make(&repo, &commit, &tell).await {
-                Ok((index, view)) => News::Ready(index, view),
+            let (made, past) = tokio::join!(indexes.make(&repo, &commit, &tell), indexes.past(&repo, &commit));
+            let last = match made {
+                Ok((index, view)) => News::Ready(Ready {
+                    index,
+                    view,
+                    commit,
+                    past,
+                }),
                 Err(why) => News::Failed(why),
             };
             // Whoever asked may have gone.
@@ -98,6 +117,23 @@ impl Indexes {
         ready.ok_or_else(|| "the index does not hold the commit".to_owned())
     }
 
+    /// The history up to a commit, or why there is none.
+    async fn past(&self, repo: &Path, commit: &CommitSha) -> Result<Arc<History>, String> {
+        let (file, git) = (self.folder_of(repo).join(HISTORY), self.git.clone());
+        let (repo, commit) = (repo.to_owned(), commit.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let mut history = History::load(&file);
+            // What cannot be kept is read again the next time.
+            let kept = file
+                .parent()
+                .is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());
+            let extended = history.extend(&git, &repo, &commit, kept.then_some(file.as_path()));
+            extended.map_err(|error| error.to_string())?;
+            Ok(Arc::new(history))
+        });
+        read.await.map_err(|error| error.to_string())?
+    }
+
     /// The index and the view of a commit, when it is ready.
     async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<(Arc<Index>, Arc<View>)>, String> {
         let (folder, limits, commit) = (folder.to_owned(), self.limits.clone(), commit.clone());
@@ -119,8 +155,16 @@ fn lenders(repo: &Path) -> Vec<PathBuf> {
 
 enum News {
     Working(Progress),
-    Ready(Arc<Index>, Arc<View>),
+    Ready(Ready),
     Failed(String),
+}
+
+#[derive(Clone)]
+struct Ready {
+    index: Arc<Index>,
+    view: Arc<View>,
+    commit: CommitSha,
+    past: Result<Arc<History>, String>,
 }
 
 /// The code of a run.
@@ -142,6 +186,41 @@ impl fmt::Debug for CodeSearch {
 struct Edited {
     states: BTreeMap<String, (u64, Option<Arc<Facts>>)>,
     graph: Option<Arc<Graph>>,
+    ranker: Option<Arc<Ranker>>,
+}
+
+impl Ready {
+    fn ranker(&self, view: &Arc<View>) -> Ranker {
+        let past = self.past.clone().and_then(|history| {
+            let past = Chronicle::new(history, view, &self.commit);
+            past.ok_or_else(|| "the commit is not in it".to_owned())
+        });
+        Ranker::new(view.clone(), past)
+    }
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    let folder = folder.trim_matches('/');
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Most tokens of a first look.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Of the places.
+    pub places: usize,
+    /// Of the map; 0 for none.
+    pub map: usize,
+}
+
+/// What an agent knows before it looks itself.
+#[derive(Debug, Clone)]
+pub struct FirstLook {
+    /// The places that the task is about.
+    pub places: Answer,
+    /// Folders and files with their main symbols.
+    pub map: String,
 }
 
 /// The code as it is now.
@@ -154,12 +233,76 @@ pub struct Present {
 }
 
 impl CodeSearch {
-    /// The view of the first commit, waited for at most so long.
+    /// What an agent should know of the first commit before it looks itself, waited for at most so
+    /// long: the places that a task is about, and a map of the repository around them. `count` says
+    /// how many tokens a text has.
     ///
     /// # Errors
-    /// Why there is none, in words.
-    pub async fn base(&self, wait: Duration) -> Result<Arc<View>, String> {
-        self.ready(wait).await.map(|(_, view)| view)
+    /// Why there is nothing, in words.
+    pub async fn first_look(
+        &self,
+        task: &str,
+        budget: Budget,
+        count: fn(&str) -> usize,
+        wait: Duration,
+    ) -> Result<FirstLook, String> {
+        let ready = self.ready(wait).await?;
+        let task = task.to_owned();
+        let look = tokio::task::spawn_blocking(move || {
+            let graph = Graph::of(ready.view.clone());
+            let ranker = ready.ranker(&ready.view);
+            let query = Query::parse(&task);
+            let ranking = ranker.rank(&query, Sources::All, MAX_RANKED);
+            let near: Vec<FileId> = ranking.files.iter().take(MAX_NEAR).map(|ranked| ranked.file).collect();
+            FirstLook {
+                places: ranker.places(&query, &ranking, budget.places, &count),
+                map: match budget.map {
+                    0 => String::new(),
+                    most => map::map(&graph, &near, most, &count),
+                },
+            }
+        });
+        look.await.map_err(|error| error.to_string())
+    }
+
+    /// The places of the code, as it is now, that words are about. Only those below `folder`, unless
+    /// it is empty.
+    ///
+    /// # Errors
+    /// Why there is no index, in words.
+    pub async fn places(
+        &self,
+        present: &Present,
+        words: &str,
+        folder: &str,
+        max_tokens: usize,
+        count: fn(&str) -> usize,
+    ) -> Result<Answer, String> {
+        let ready = self.ready(Duration::ZERO).await?;
+        let known = self.edited.lock().await.ranker.clone();
+        let (view, words, folder) = (present.graph.shared_view(), words.to_owned(), folder.to_owned());
+        let work = tokio::task::spawn_blocking(move || {
+            let ranker = match known {
+                Some(ranker) if std::ptr::eq(ranker.view(), view.as_ref()) => ranker,
+                _ => Arc::new(ready.ranker(&view)),
+            };
+            let query = Query::parse(&words);
+            let mut ranking = ranker.rank(
+                &query,
+                Sources::All,
+                if folder.is_empty() { MAX_RANKED } else { usize::MAX },
+            );
+            if !folder.is_empty() {
+                let is_below = |file: FileId| is_below(ranker.view().path(file), &folder);
+                ranking.files.retain(|ranked| is_below(ranked.file));
+                ranking.functions.retain(|function| is_below(function.file));
+            }
+            let answer = ranker.places(&query, &ranking, max_tokens, &count);
+            (ranker, answer)
+        });
+        let (ranker, answer) = work.await.map_err(|error| error.to_string())?;
+        self.edited.lock().await.ranker = Some(ranker);
+        Ok(answer)
     }
 
     /// The code with what was edited in the workspace.
@@ -167,7 +310,7 @@ impl CodeSearch {
     /// # Errors
     /// Why there is no index, in words.
     pub async fn present(&self, sandbox: &dyn Sandbox, wait: Duration) -> Result<Present, String> {
-        let (index, view) = self.ready(wait).await?;
+        let Ready { index, view, .. } = self.ready(wait).await?;
         let mut notes = Vec::new();
         let mut edited = self.edited.lock().await;
         let known = edited.states.iter().map(|(path, (state, _))| (path.clone(), *state));
@@ -222,12 +365,12 @@ impl CodeSearch {
         Ok(Present { graph, notes })
     }
 
-    async fn ready(&self, wait: Duration) -> Result<(Arc<Index>, Arc<View>), String> {
+    async fn ready(&self, wait: Duration) -> Result<Ready, String> {
         let mut news = self.news.clone();
         let ready = news.wait_for(|news| !matches!(news, News::Working(_)));
         match tokio::time::timeout(wait, ready).await {
             Ok(Ok(news)) => match &*news {
-                News::Ready(index, view) => Ok((index.clone(), view.clone())),
+                News::Ready(ready) => Ok(ready.clone()),
                 News::Failed(why) => Err(why.clone()),
                 News::Working(_) => Err("it is not ready yet".to_owned()),
             },

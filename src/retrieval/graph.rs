@@ -185,6 +185,11 @@ impl Graph {
         &self.view
     }
 
+    /// The view, to keep.
+    pub fn shared_view(&self) -> Arc<View> {
+        self.view.clone()
+    }
+
     /// A symbol.
     pub fn symbol(&self, id: SymbolId) -> Option<Symbol> {
         self.known(id.file).symbol(id.at).cloned()

@@ -383,6 +383,8 @@ async fn brief(
         checks,
         files,
         notes: Vec::new(),
+        places: String::new(),
+        map: String::new(),
         threads: wanted.threads,
     })
 }

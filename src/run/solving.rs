@@ -2,14 +2,19 @@
 //! `run` alone. Never judges what came out.
 
 use super::{ChangeSet, Desk, Record, SOLUTION, Verdict, Work, environment};
-use crate::agent::{self, Checkpoint, Setting, Solution, SolveError, Stop};
+use crate::agent::{self, Brief, Checkpoint, Setting, Solution, SolveError, Stop};
 use crate::conversation::MAIN;
 use crate::event::RunEvent;
 use crate::job::JobError;
+use crate::model::tokens_of;
 use crate::recorder::Recorder;
+use crate::retrieval::code_search::Budget;
 use crate::store::StoreError;
 use crate::text;
 use crate::tool::{Drafting, Finish, Mode, Toolbox, Web};
+
+/// Most tokens of the places that a request may be about.
+const MAX_PLACES_TOKENS: usize = 1000;
 
 /// Most bytes of an answer in the log; people read the whole in the comment.
 const MAX_SUMMARY_BYTES: usize = 2 * 1024;
@@ -41,6 +46,24 @@ impl Desk<'_> {
             self.keep(SOLUTION, &Some(&solution)).await?;
         }
         Ok(solution)
+    }
+
+    /// Puts into the brief what the index says of the request; without an index, why.
+    pub(super) async fn look_first(&self, brief: &mut Brief) {
+        let Some(code) = self.code else { return };
+        let task = format!("{}\n\n{}\n\n{}", brief.title, brief.request, brief.instructions);
+        let budget = Budget {
+            places: MAX_PLACES_TOKENS,
+            map: self.ports.retrieval.map_tokens as usize,
+        };
+        let wait = self.ports.retrieval.wait_seconds;
+        match code.first_look(&task, budget, tokens_of, wait).await {
+            Ok(look) => {
+                brief.places = look.places.text.trim_end().to_owned();
+                brief.map = look.map.trim_end().to_owned();
+            }
+            Err(why) => brief.places = format!("[fallback: index unavailable: {why}]"),
+        }
     }
 
     /// What the agent works with.

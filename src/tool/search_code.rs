@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::code_graph::{self, Ask};
 use super::{Tool, ToolContext, ToolError, ToolOutput, arguments, files, relative, unexpected};
-use crate::model::ToolSpec;
+use crate::model::{ToolSpec, tokens_of};
 use crate::retrieval::code_search::Present;
 use crate::sandbox::{FileReply, FileRequest, RankedFile};
 use crate::text;
@@ -33,6 +33,9 @@ const EMPTY_WORDS: &[&str] = &[
 
 /// How long a call waits for an index that is being made.
 const WAIT: Duration = Duration::from_secs(4);
+
+/// Most tokens of places.
+const MAX_TOKENS: usize = 1500;
 
 /// Finds places by words and by symbols.
 pub(super) struct SearchCode;
@@ -154,6 +157,25 @@ async fn words_of(
     wanted: &Arguments,
     present: Result<Present, String>,
 ) -> Result<ToolOutput, ToolError> {
+    let why = match (context.code, present) {
+        (Some(code), Ok(present)) => {
+            let folder = relative(&wanted.path);
+            let answer = code.places(&present, &wanted.query, &folder, MAX_TOKENS, tokens_of);
+            match answer.await {
+                Ok(answer) if !answer.places.is_empty() => {
+                    let mut shown = answer.text.trim_end().to_owned();
+                    for note in &present.notes {
+                        shown.push_str(&format!("\n[{note}]"));
+                    }
+                    return Ok(ToolOutput::Text(text::reveal(&shown)));
+                }
+                Ok(_) => "no place in it has to do with these words".to_owned(),
+                Err(why) => why,
+            }
+        }
+        (_, Err(why)) => why,
+        (None, Ok(_)) => "this run has none".to_owned(),
+    };
     let request = FileRequest::Words {
         words: words(&wanted.query),
         path: relative(&wanted.path),
@@ -167,9 +189,7 @@ async fn words_of(
             truncated,
         } => {
             let mut shown = render(&files, matching, looked, truncated);
-            if let Err(why) = present {
-                shown.push_str(&format!("\n[fallback: graph unavailable: {why}; ranked by letters]"));
-            }
+            shown.push_str(&format!("\n[fallback: index unavailable: {why}; ranked by letters]"));
             Ok(ToolOutput::Text(shown))
         }
         _ => Err(unexpected("ranked files")),

@@ -147,6 +147,8 @@ impl Bench {
             checks: vec!["sh test.sh".to_owned()],
             files: Vec::new(),
             notes: Vec::new(),
+            places: String::new(),
+            map: String::new(),
             threads: Vec::new(),
         };
         solve(Task {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forgehand::config::SandboxConfig;
+use forgehand::git::Git;
 use forgehand::model::ToolCall;
 use forgehand::retrieval::code_search::{CodeSearch, Indexes};
 use forgehand::retrieval::index::Limits;
@@ -85,7 +86,12 @@ impl Desk {
         let base = self.folder.path().join("base.git");
         let head = shell(&base, "git rev-parse base").trim().parse().expect("a commit");
         let program = Path::new(env!("CARGO_BIN_EXE_forgehand"));
-        let indexes = Indexes::new(&self.folder.path().join("state"), program, Limits::default());
+        let indexes = Indexes::new(
+            &self.folder.path().join("state"),
+            program,
+            &Git::find().expect("git"),
+            Limits::default(),
+        );
         self.code = Some(indexes.begin(&base, &head, since_ns));
         self
     }

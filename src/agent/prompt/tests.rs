@@ -30,6 +30,8 @@ fn brief() -> Brief {
         checks: vec!["cargo test".to_owned()],
         files: vec!["Cargo.toml".to_owned(), "src/lib.rs".to_owned()],
         notes: vec!["The set-up command `cargo fetch` failed with exit code 101.".to_owned()],
+        places: String::new(),
+        map: String::new(),
         threads: Vec::new(),
     }
 }
@@ -251,6 +253,8 @@ proptest! {
             checks: vec![text.clone()],
             files: vec![text.clone()],
             notes: vec![text.clone()],
+            places: String::new(),
+            map: String::new(),
             threads: Vec::new(),
         };
         let place = Setting { environment: vec![text.clone()], ..setting() };

@@ -476,6 +476,8 @@ impl Local<'_> {
             },
             files,
             notes: Vec::new(),
+            places: String::new(),
+            map: String::new(),
             threads: Vec::new(),
         };
         let setup = repo_config.setup.clone().unwrap_or(found.setup);

@@ -98,6 +98,8 @@ async fn run(bench: &Bench, model: &dyn Model, tools: &Toolbox, run: usize) -> (
         checks: Vec::new(),
         files: Vec::new(),
         notes: Vec::new(),
+        places: String::new(),
+        map: String::new(),
         threads: Vec::new(),
     };
     let recorder = Recorder::in_memory(Clock::System, Redactor::default());
