@@ -123,7 +123,7 @@ impl History {
             return Ok(0);
         }
         let mut fresh: Vec<Logged> = Vec::new();
-        let mut read = |known: &[CommitSha], fresh: &mut Vec<Logged>| {
+        let read = |known: &[CommitSha], fresh: &mut Vec<Logged>| {
             fresh.clear();
             git.log(repo, at, known, &mut |commit| {
                 fresh.push(commit);
