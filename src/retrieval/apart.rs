@@ -107,6 +107,10 @@ pub async fn update(
             () = tokio::time::sleep(order.max_time + LAST_WAIT) => return Err(Problem::Late(order.max_time)),
             ended = once(program, order, &progress) => ended.map_err(|error| failed(&error))?,
         };
+        // What a process that ended in order wrote down says nothing any more.
+        if let Ended::Said(_) = &ended {
+            blame::settle(&order.index, 0).map_err(|error| failed(&error))?;
+        }
         match ended {
             Ended::Said(Said::Done(parsed)) => return Ok(parsed),
             Ended::Said(Said::Late) => return Err(Problem::Late(order.max_time)),

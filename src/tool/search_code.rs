@@ -40,31 +40,24 @@ const MAX_TOKENS: usize = 1500;
 /// Finds places by words and by symbols.
 pub(super) struct SearchCode;
 
-/// What is looked for.
+// What is looked for. Told to models in one line with the argument: a sentence for each value would
+// make a schema that some servers refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Find {
-    /// The places that have most to do with the words of `query`.
     #[default]
     #[serde(alias = "text", alias = "search", alias = "code")]
     Words,
-    /// Where the symbol `query` is defined.
     #[serde(alias = "definition", alias = "definitions", alias = "symbols")]
     Symbol,
-    /// Who calls or uses it.
     #[serde(alias = "references", alias = "usages", alias = "uses")]
     Callers,
-    /// What it calls.
     Callees,
-    /// How `query` comes to call `to`.
     #[serde(alias = "call_path")]
     Path,
-    /// What a change of it can reach, step by step.
     Impact,
-    /// What extends or implements it.
     #[serde(alias = "implementations", alias = "subclasses")]
     Implementors,
-    /// Tests that touch it.
     Tests,
 }
 
@@ -82,7 +75,7 @@ struct Arguments {
         alias = "from"
     )]
     query: String,
-    /// What to find.
+    /// What to find: places by words (left out), where the symbol is defined, who uses it, what it uses, how it comes to call `to`, what a change of it can reach, what implements it, which tests touch it.
     #[serde(default, alias = "mode", alias = "kind", alias = "type")]
     find: Find,
     /// For `path`: the symbol at the other end.
@@ -189,7 +182,9 @@ async fn words_of(
             truncated,
         } => {
             let mut shown = render(&files, matching, looked, truncated);
-            shown.push_str(&format!("\n[fallback: index unavailable: {why}; ranked by letters]"));
+            if context.code.is_some() {
+                shown.push_str(&format!("\n[fallback: index unavailable: {why}; ranked by letters]"));
+            }
             Ok(ToolOutput::Text(shown))
         }
         _ => Err(unexpected("ranked files")),

@@ -92,12 +92,13 @@ impl User {
     }
 
     /// Nothing of the program is left in the folder for temporary files or the home folder, but
-    /// records of runs.
+    /// records of runs and indexes of code.
     #[track_caller]
     pub(super) fn assert_tidy(&self) {
         let mut left: Vec<PathBuf> = snapshot(self.tmp.path()).into_keys().collect();
         left.extend(snapshot(&self.path("home")).into_keys());
-        left.retain(|path| !path.starts_with(self.records()));
+        let indexes = self.path("home/.local/state/forgehand/index");
+        left.retain(|path| !path.starts_with(self.records()) && !path.starts_with(&indexes));
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 

@@ -1,5 +1,6 @@
 //! Items that a macro of Rust wraps: `cfg_net! { pub fn … }` is one macro to the grammar, and a function
 //! to everybody who reads it. Called by the reading of a tree, which parses them once more.
+//! Never follows macros without end.
 
 use tree_sitter::Node;
 

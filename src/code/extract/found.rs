@@ -1,5 +1,6 @@
 //! What a query finds in a tree, as places in the text: symbols, uses of names, local names. Made by
 //! the reading of a tree, and all that the building of facts knows of it.
+//! Never holds a node of the tree.
 
 use std::ops::Range;
 

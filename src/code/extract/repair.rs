@@ -1,5 +1,5 @@
 //! Texts that a grammar stumbles over, changed so that it does not, byte for byte as long as before:
-//! what is found is read from the text as it was.
+//! what is found is read from the text as it was. Never changes where anything stands.
 
 /// Two things of Kotlin. A member on the line of the closing brace has to end, and an object that a
 /// class delegates to must not look like a call with the body of the class.

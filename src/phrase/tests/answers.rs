@@ -1,4 +1,5 @@
 //! Phrases of short answers: commands, steering, plans, drafts, threads, reviews.
+//! Never leaves a phrase out.
 
 use super::{InWords, Language, Said, phrases};
 use crate::phrase::thread::Tally;

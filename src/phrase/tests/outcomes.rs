@@ -1,4 +1,4 @@
-//! Phrases of how work ends: limits, money, rules, reasons.
+//! Phrases of how work ends: limits, money, rules, reasons. Never leaves a phrase out.
 
 use super::{InWords, Language, Said, phrases};
 use crate::money::{Cap, Usd};

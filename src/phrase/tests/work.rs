@@ -1,5 +1,5 @@
 //! Phrases of work that goes on and of what it publishes: status comments, checks, branches, pull
-//! requests, risks, notes of a run.
+//! requests, risks, notes of a run. Never leaves a phrase out.
 
 use super::{InWords, Language, Said, phrases};
 
@@ -181,6 +181,11 @@ fn status() -> Vec<Said> {
     use crate::phrase::status::*;
     phrases! {
         needs_you();
+        queued("/agent", 0);
+        queued("/agent", 1);
+        queued("/agent", 3);
+        blocked("`a.example`", 0, "`egress.hosts`");
+        blocked("`a.example`", 2, "`egress.hosts`");
         starting();
         working();
         answered();

@@ -1,5 +1,5 @@
 //! All symbols of one name in one family of languages, with what holds them. Kept for a while, since
-//! every use of the name asks for the same list.
+//! every use of the name asks for the same list. Never decides between them.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Callers and callees of one symbol, implementors and supertypes. Each use of the name is resolved by
-//! itself; what cannot be told apart is listed as possible.
+//! itself; what cannot be told apart is listed as possible. Never follows more than one step.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

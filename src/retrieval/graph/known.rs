@@ -1,5 +1,6 @@
 //! What the graph keeps of a file while it works: its symbols, its imports by the name they have
 //! here, and, when somebody asks, its uses of names. Filled from a view, forgotten at will.
+//! Never reads a file itself.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,5 +1,6 @@
 //! What stands before a name: the type around it, a type, a module, a variable whose type is written
 //! somewhere, or something nobody knows. Called for each use that has a receiver.
+//! Never infers a type that is not written.
 
 use super::family::Family;
 use super::known::Known;

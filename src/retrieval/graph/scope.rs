@@ -1,5 +1,6 @@
 //! What a name means at a place: a symbol around it, something imported, something of the same
 //! package. Only what the rules of the language allow; guesses by name alone are made elsewhere.
+//! Never guesses by a name alone.
 
 use super::candidate::Candidate;
 use super::family::Family;

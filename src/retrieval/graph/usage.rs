@@ -1,5 +1,5 @@
 //! Which file uses which, by imports, and the other names that imports give to symbols. Read once for
-//! a view, when first asked for.
+//! a view, when first asked for. Never resolves a symbol.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,6 @@
 //! Walks along edges: what reaches a symbol, the shortest path of calls between two, the tests that
 //! touch one. Breadth first, with a bound on depth, symbols and uses that are looked at.
+//! Never goes on without a bound.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

@@ -49,7 +49,7 @@ async fn symbols_are_asked_about_and_edits_count_at_once() {
     assert_eq!(
         desk.call("search_code", path).await,
         "From `test_total` to `rate` in 3 calls:\n\
-         tests/test_bill.py:4 → `Bill.total` (src/bill.py:4) (exact: owner)  assert Bill().total([1]) == 1.2\n\
+         tests/test_bill.py:4 → `Bill` (src/bill.py:3) (exact: import)  assert Bill().total([1]) == 1.2\n\
          src/bill.py:5 → `price` (src/price.py:3) (exact: import)  return sum(price(item) for item in items)\n\
          src/price.py:4 → `rate` (src/tax.py:1) (exact: import)  return net * (1 + rate())"
     );

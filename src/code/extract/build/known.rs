@@ -1,4 +1,5 @@
 //! Which uses of names are worth keeping, and as what: by what the file defines, brings in and binds.
+//! Never keeps a use of a local name.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,6 @@
 //! Names that a language gives without a definition anywhere in the code: they would be references to
 //! nothing. Only what is common enough to crowd out the rest. Pure data, sorted.
+//! Never holds a name of a library.
 
 /// Of C.
 pub const C: &[&str] = &[

@@ -1,4 +1,4 @@
-//! A small cache of parcels that are on their way.
+//! A small cache of parcels that are on their way. Never keeps more than fits.
 
 use std::collections::{BTreeMap, HashMap as Map, hash_map::Entry};
 use std::fmt::{self, Display};

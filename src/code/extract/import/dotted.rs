@@ -1,4 +1,4 @@
-//! Imports of languages whose modules are names with dots, and of Go.
+//! Imports of languages whose modules are names with dots, and of Go. Never looks for the file.
 
 use tree_sitter::Node;
 

@@ -1,5 +1,6 @@
 //! Imports of languages that name a file: headers of C, `require` of Ruby, `source` of a shell. And
 //! those of languages that name a namespace in their own way: C++, C#, PHP, Kotlin, Swift, Scala.
+//! Never looks for the file.
 
 use tree_sitter::Node;
 

@@ -1,4 +1,4 @@
-//! Imports of Rust: trees of `use`, other crates, modules in other files.
+//! Imports of Rust: trees of `use`, other crates, modules in other files. Never looks for the file.
 
 use tree_sitter::Node;
 

@@ -1,4 +1,5 @@
 //! Imports of JavaScript and TypeScript: `import`, `export … from`, `require`, `import()`.
+//! Never looks for the file.
 
 use tree_sitter::Node;
 

@@ -1,5 +1,5 @@
 //! Bytes that nobody wrote: noise, and programs that were cut, doubled and spliced. Whatever comes,
-//! extraction returns, and what it returns is consistent.
+//! extraction returns, and what it returns is consistent. Never a fixed seed that is not printed.
 
 use std::panic::catch_unwind;
 

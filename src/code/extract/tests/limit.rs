@@ -1,4 +1,5 @@
 //! Files that are not parsed, or not to their end: each says why, and keeps its words.
+//! Never measures time.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 //! Go: a package is a folder. The module's own path is not read from `go.mod`; it is what most
-//! imports that end in a folder of the repository begin with.
+//! imports that end in a folder of the repository begin with. Never reads a file.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 //! Languages that name a file, or a class by a path: `#include`, `require`, `source`, PHP's
-//! namespaces.
+//! namespaces. Never reads a file.
 
 use super::{From, Inside, Modules, Place};
 use crate::retrieval::graph::family::Family;

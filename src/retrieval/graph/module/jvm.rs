@@ -1,4 +1,5 @@
 //! Java, Kotlin and Scala: packages are folders below some source root, classes are files as a rule.
+//! Never reads a file.
 
 use super::{From, Inside, Modules, Place};
 use crate::retrieval::graph::family::Family;

@@ -1,4 +1,5 @@
 //! Python: dotted names below a folder that is on the path, and dots for the package around.
+//! Never reads a file.
 
 use super::{From, Inside, Modules, Place};
 use crate::retrieval::graph::paths::{ancestors, ends, folder_of, join, last_of};

@@ -1,5 +1,5 @@
 //! Rust: `crate`, `self`, `super`, modules as `a.rs` or `a/mod.rs`, and crates of the workspace by
-//! the name of their folder.
+//! the name of their folder. Never reads a manifest.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 //! JavaScript and TypeScript: relative paths with extensions and index files left out, and packages
-//! of the workspace by the name of their folder.
+//! of the workspace by the name of their folder. Never reads a manifest.
 
 use std::collections::HashMap;
 
