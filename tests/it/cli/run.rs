@@ -332,7 +332,7 @@ fn a_broken_file_of_the_repository_is_named_with_its_line() {
 }
 
 #[test]
-fn a_configured_state_folder_is_used_and_left_with_the_record_and_the_database() {
+fn a_configured_state_folder_is_used_and_left_with_record_database_and_index() {
     let checkout = Checkout::new();
     let state = checkout.user.path("state");
     let setting = format!("server.state_dir={}", state.display());
@@ -340,6 +340,8 @@ fn a_configured_state_folder_is_used_and_left_with_the_record_and_the_database()
     let left = snapshot(&state).into_keys();
     let (records, others): (Vec<_>, Vec<_>) = left.partition(|path| path.starts_with(state.join("records")));
     assert_eq!(records.len(), 1, "{records:?}");
-    let is_database = |path: &std::path::PathBuf| path.display().to_string().contains("/forgehand.sqlite");
-    assert!(others.iter().all(is_database), "{others:?}");
+    let is_kept = |path: &std::path::PathBuf| {
+        path.starts_with(state.join("index")) || path.display().to_string().contains("/forgehand.sqlite")
+    };
+    assert!(others.iter().all(is_kept), "{others:?}");
 }
