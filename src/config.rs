@@ -257,7 +257,8 @@ section! {
     pub struct RetrievalConfig "retrieval" {
         /// Keep an index of each repository, for the agent's first look and for `search_code`.
         enabled: bool = "true",
-        /// Most of one repository's index on the disk, in MiB; older commits are forgotten first.
+        /// Most of one repository's index on the disk, in MiB; older commits are forgotten first. All indexes
+        /// together have at most eight times as much.
         max_disk_mib: u64 = "2048",
         /// Most threads that make an index.
         max_threads: u32 = "2",

@@ -30,6 +30,7 @@ mod recover;
 mod replay;
 mod run;
 mod screen;
+mod search;
 mod serve;
 mod transcript;
 mod trust;
@@ -80,6 +81,8 @@ enum Command {
     Drafts(drafts::Args),
     /// Index a local repository, so that `search` and `graph` answer at once.
     Index(index::Args),
+    /// Find the places of a local repository that words, or a whole issue, are about.
+    Search(search::Args),
     /// Say who uses what in a local repository: callers, callees, paths of calls, what a change reaches.
     Graph(graph::Args),
     /// Show what calls of models cost: by day, job, issue, repository, installation or model.
@@ -149,6 +152,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Draft(args) => draft::run(&context, *args).await,
         Command::Drafts(args) => drafts::run(&context, args).await,
         Command::Index(args) => index::run(&context, args).await,
+        Command::Search(args) => search::run(&context, args).await,
         Command::Graph(args) => graph::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Eval(args) => eval::run(args).await,

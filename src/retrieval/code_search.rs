@@ -28,6 +28,8 @@ use crate::sandbox::{FileReply, FileRequest, Sandbox};
 
 /// Longest time for the index of one commit. A run goes on meanwhile.
 const MAX_TIME: Duration = Duration::from_secs(30 * 60);
+/// All indexes together may have so many times the bytes of one; the one used longest ago goes first.
+const MAX_INDEXES: u64 = 8;
 /// The history of a repository, beside its index.
 const HISTORY: &str = "history";
 /// Files that a ranking orders before it is cut to its budget.
@@ -79,8 +81,19 @@ impl Indexes {
                 }),
                 Err(why) => News::Failed(why),
             };
+            let index = match &last {
+                News::Ready(ready) => Some(ready.index.clone()),
+                News::Working(_) | News::Failed(_) => None,
+            };
             // Whoever asked may have gone.
             let _ = tell.send(last);
+            if let Some(index) = index {
+                let most = indexes.limits.max_bytes.saturating_mul(MAX_INDEXES);
+                let tidied = tokio::task::spawn_blocking(move || index.tidy().and_then(|()| index.make_room(most)));
+                if let Ok(Err(error)) = tidied.await {
+                    tracing::warn!(%error, "the indexes were not tidied");
+                }
+            }
         });
         CodeSearch {
             news,

@@ -41,6 +41,8 @@ pub(super) enum Show {
 pub(super) struct Indexed {
     pub(super) view: Arc<View>,
     pub(super) head: CommitSha,
+    /// Where the repository keeps its objects.
+    pub(super) git_dir: PathBuf,
     /// Edited files that are laid over the commit.
     pub(super) edits: usize,
     pub(super) stats: Stats,
@@ -91,6 +93,7 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     Ok(Indexed {
         view,
         head: place.head,
+        git_dir: place.git_dir,
         edits: edits.len(),
         stats: index.stats(),
         folder,

@@ -156,8 +156,9 @@ pub fn type_name(written: &str) -> Option<&str> {
 fn with_module<'t>(head: &'t str, last: &'t str) -> &'t str {
     let before = head[..head.len() - last.len()].trim_end_matches(['.', ':', '\\']);
     let start = before
-        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
-        .map_or(0, |at| at + 1);
+        .char_indices()
+        .rfind(|(_, c)| !c.is_alphanumeric() && *c != '_')
+        .map_or(0, |(at, c)| at + c.len_utf8());
     if start == before.len() { last } else { &head[start..] }
 }
 
@@ -241,5 +242,6 @@ mod tests {
         check("var", None);
         check("", None);
         check("<<<<<<", None);
+        check("mut�t::Formatter", Some("t::Formatter"));
     }
 }

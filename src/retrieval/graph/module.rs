@@ -58,7 +58,6 @@ pub(super) struct Modules {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct From<'a> {
     pub(super) view: &'a View,
-    pub(super) file: FileId,
     pub(super) path: &'a str,
     pub(super) family: Family,
 }
@@ -111,15 +110,6 @@ impl Modules {
             | Family::Swift
             | Family::Bash
             | Family::Other => None,
-        }
-    }
-
-    /// The files that see each other's names without an import: the folder of a Go or Java file.
-    pub(super) fn package(&self, from: From<'_>) -> Vec<FileId> {
-        match from.family {
-            Family::Go => go::package(self, from),
-            Family::Jvm => jvm::package(self, from),
-            _ => Vec::new(),
         }
     }
 }

@@ -70,11 +70,6 @@ impl Paths {
     pub(super) fn of_stem(&self, stem: &str) -> &[FileId] {
         self.by_stem.get(stem).map_or(&[], Vec::as_slice)
     }
-
-    /// All folders.
-    pub(super) fn all_folders(&self) -> impl Iterator<Item = &str> {
-        self.folders.keys().map(|folder| &**folder)
-    }
 }
 
 /// Whether a path is another or ends with it at a slash.

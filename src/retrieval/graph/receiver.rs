@@ -237,7 +237,6 @@ impl Graph {
     fn from<'s>(&'s self, at: At<'_>) -> From<'s> {
         From {
             view: self.view(),
-            file: at.file,
             path: self.view().path(at.file),
             family: at.known.family,
         }

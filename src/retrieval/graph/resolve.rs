@@ -171,7 +171,6 @@ impl Graph {
     fn in_rust_module(&self, at: At<'_>, module: &str, name: &str) -> Answer {
         let from = super::module::From {
             view: self.view(),
-            file: at.file,
             path: self.view().path(at.file),
             family: Family::Rust,
         };

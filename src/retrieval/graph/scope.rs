@@ -150,7 +150,6 @@ impl Graph {
     pub(super) fn through(&self, file: FileId, known: &Known, import: &Import, depth: u32) -> Meaning {
         let from = From {
             view: self.view(),
-            file,
             path: self.view().path(file),
             family: known.family,
         };
@@ -262,7 +261,6 @@ impl Graph {
         }
         let from = From {
             view: self.view(),
-            file,
             path: self.view().path(file),
             family: known.family,
         };

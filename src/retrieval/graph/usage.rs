@@ -43,7 +43,6 @@ impl Graph {
             let family = Family::of(view.language(file));
             let from = From {
                 view,
-                file,
                 path: view.path(file),
                 family,
             };

@@ -17,6 +17,25 @@ fn checkout() -> Checkout {
     checkout
 }
 
+#[test]
+fn words_find_their_place_and_say_what_spoke_for_it() {
+    let checkout = checkout();
+    let found = checkout.user.run(&["search", ".", "the total of all items is wrong"]);
+    found.assert_code(0);
+    let first = found.out.lines().next().unwrap_or_default();
+    assert!(first.starts_with("shop/money.py:1-2 total ("), "{}", found.out);
+    let as_json = json(&checkout.user.run(&["search", ".", "Cart pay", "--json"]).out);
+    assert_eq!(as_json["places"][0]["path"], "shop/cart.py");
+    assert!(
+        as_json["places"][0]["by"].as_array().is_some_and(|by| !by.is_empty()),
+        "{as_json}"
+    );
+    // Nothing has to do with it, and that is said.
+    let nothing = checkout.user.run(&["search", ".", "zzyzx"]);
+    assert!(nothing.err.contains("no file has the words"), "{}", nothing.err);
+    checkout.user.run(&["search", ".", " "]).assert_code(64);
+}
+
 #[track_caller]
 fn json(out: &str) -> Value {
     serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"))

@@ -3,7 +3,7 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "",
     "serve",
     "worker",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 30] = [
     "drafts list",
     "drafts show",
     "index",
+    "search",
     "graph",
     "costs",
     "eval",

@@ -83,10 +83,3 @@ pub(super) fn place(modules: &Modules, import: &str) -> Place {
     }
     Place::Outside
 }
-
-/// The files beside this one.
-pub(super) fn package(modules: &Modules, from: From<'_>) -> Vec<FileId> {
-    let folder = folder_of(from.path);
-    let is_go = |file: &FileId| from.view.path(*file).ends_with(".go");
-    modules.paths.in_folder(folder).iter().copied().filter(is_go).collect()
-}

@@ -6,9 +6,6 @@ use crate::retrieval::graph::family::Family;
 use crate::retrieval::graph::paths::{ends, folder_of};
 use crate::retrieval::view::FileId;
 
-/// Source roots begin behind one of these as a rule: `src/main/java/org/example`.
-const ROOTS: &[&str] = &["/java/", "/kotlin/", "/scala/"];
-
 pub(super) fn place(modules: &Modules, from: From<'_>, module: &str) -> Place {
     let parts: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
     for end in (1..=parts.len()).rev() {
@@ -83,20 +80,4 @@ pub(super) fn child(modules: &Modules, from: From<'_>, folder: &str, name: &str)
     let mut parts: Vec<&str> = folder.split('/').collect();
     parts.push(name);
     at(modules, from, &parts)
-}
-
-/// The files of the same package in every source root, those nearest first.
-pub(super) fn package(modules: &Modules, from: From<'_>) -> Vec<FileId> {
-    let folder = folder_of(from.path);
-    let below = ROOTS
-        .iter()
-        .find_map(|root| folder.find(root).map(|at| &folder[at + root.len()..]));
-    match below {
-        Some(below) if below.contains('/') => {
-            let mut files = files_of(modules, from, below);
-            nearest_first(from, &mut files);
-            files
-        }
-        Some(_) | None => modules.paths.in_folder(folder).to_vec(),
-    }
 }
