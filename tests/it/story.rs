@@ -6,6 +6,7 @@ mod authority;
 mod branch;
 mod checks;
 mod claim;
+mod code;
 mod crowd;
 mod delivery;
 mod draft;

@@ -44,7 +44,10 @@ fn s4_a_rule_that_is_not_understood_ends_the_program_before_anything_is_done() {
     for (setting, words) in [
         ("permission.allow=run_command", "permission.allow: \"run_command\""),
         ("permission.allow=Bash(gh:*)", "names no tool"),
-        ("web.hosts=*", "web.hosts: `*` is every host; spell that out as unsafe_allow_all = true"),
+        (
+            "web.hosts=*",
+            "web.hosts: `*` is every host; spell that out as unsafe_allow_all = true",
+        ),
     ] {
         let ended = checkout.task(&fix(), &["--set", setting]);
         ended.assert_code(78).assert_err(words);
