@@ -286,6 +286,11 @@ impl GitHubDouble {
         Ok(())
     }
 
+    /// Whether a repository is there and read-only.
+    pub fn is_archived(&self, repo: &str) -> bool {
+        self.lock().repo_named(repo).is_ok_and(|repo| repo.archived)
+    }
+
     /// Makes a repository read-only.
     pub fn archive_repository(&self, repo: &str) -> anyhow::Result<()> {
         self.lock().repo_named_mut(repo)?.archived = true;

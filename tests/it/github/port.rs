@@ -316,6 +316,6 @@ async fn addresses_for_git_are_clean() {
     let id = stage.double.repo_id(REPO).unwrap();
     let client = stage
         .github
-        .repo(stage.double.installation(), id, name("octo/widgets.git"), Access::Read);
+        .repo(stage.double.installation(), id, name("octo/widgets"), Access::Read);
     assert_eq!(client.git_url(), "https://git.corp.example/octo/widgets.git");
 }

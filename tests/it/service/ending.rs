@@ -41,7 +41,8 @@ impl Service {
         let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
             return;
         };
-        let is_there = self.github.repo_id(REPO).ok() == Some(job.repo_id);
+        // Nothing can be taken off in a repository that is read-only.
+        let is_there = self.github.repo_id(REPO).ok() == Some(job.repo_id) && !self.github.is_archived(REPO);
         if is_there && let Ok(issue) = self.github.issue(REPO, number.0) {
             let stays = issue.labels.iter().any(|other| other.eq_ignore_ascii_case(label));
             assert!(!stays, "the label of job {} is still on: {:?}", job.id, issue.labels);

@@ -25,7 +25,7 @@ async fn p1_p2_a_push_that_a_model_only_speaks_of_is_not_claimed() {
             service.done().await;
             let words = service.our_only_words(issue);
             assert!(
-                words.starts_with("### ☑️ No change needed") && words.contains("no file differs from the base"),
+                words.starts_with("### ☑️ No change needed") && words.contains("No file differs from the base"),
                 "{words}"
             );
             assert!(matches!(service.outcome().await, Outcome::NothingToDo { .. }));
