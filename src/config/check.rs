@@ -82,15 +82,19 @@ impl Config {
         if let Err(found) = crate::permission::check(&self.permission) {
             problems.extend(found);
         }
+        self.check_retrieval(problems);
+        if self.agent.max_explore_turns == 0 {
+            problems.push("agent.max_explore_turns: at least 1".to_owned());
+        }
+        self.budget.check(problems);
+    }
+
+    fn check_retrieval(&self, problems: &mut Vec<String>) {
         if self.retrieval.max_threads == 0 || self.retrieval.max_disk_mib == 0 {
             problems.push(
                 "retrieval: max_threads and max_disk_mib are at least 1; enabled = false keeps no index".to_owned(),
             );
         }
-        if self.agent.max_explore_turns == 0 {
-            problems.push("agent.max_explore_turns: at least 1".to_owned());
-        }
-        self.budget.check(problems);
     }
 }
 

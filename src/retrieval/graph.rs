@@ -156,6 +156,9 @@ pub struct Edges {
     pub unexamined: usize,
 }
 
+/// The symbols of a name in a family of languages.
+type ByName = HashMap<(Box<str>, Family), Arc<Candidates>>;
+
 /// The graph of a view.
 #[derive(Debug)]
 pub struct Graph {
@@ -163,7 +166,7 @@ pub struct Graph {
     modules: OnceLock<Modules>,
     imports: OnceLock<usage::Imports>,
     known: Mutex<HashMap<FileId, Arc<Known>>>,
-    names: Mutex<HashMap<(Box<str>, Family), Arc<Candidates>>>,
+    names: Mutex<ByName>,
     supers: Mutex<HashMap<SymbolId, Arc<[SymbolId]>>>,
 }
 

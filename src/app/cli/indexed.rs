@@ -141,8 +141,8 @@ async fn find(git: &Git, folder: &Path) -> anyhow::Result<Place> {
 
 /// A name that people recognize and that no other repository has.
 fn name_of(git_dir: &Path) -> String {
-    let parts = git_dir.components().filter_map(|part| part.as_os_str().to_str());
-    let name = parts.filter(|part| !matches!(*part, ".git" | "repo")).next_back();
+    let mut parts = git_dir.components().filter_map(|part| part.as_os_str().to_str());
+    let name = parts.rfind(|part| !matches!(*part, ".git" | "repo"));
     let name = name.unwrap_or_default().trim_end_matches(".git");
     let plain: String = name
         .chars()

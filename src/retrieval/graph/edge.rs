@@ -62,10 +62,10 @@ impl Graph {
                 continue;
             }
             work.uses -= 1;
-            if let Some(edge) = self.edge_to(of, &targets, (file, at)) {
-                if edge.certainty >= least {
-                    found.edges.push(edge);
-                }
+            if let Some(edge) = self.edge_to(of, &targets, (file, at))
+                && edge.certainty >= least
+            {
+                found.edges.push(edge);
             }
         }
         found.sort();
@@ -131,10 +131,10 @@ impl Graph {
             uses.extend(self.view().referred(alias));
         }
         // A constructor is called by the name of its type, and a default export by any.
-        if matches!(name, "__init__" | "constructor" | "__construct" | "initialize") {
-            if let Some(owner) = self.known(of.file).owner(of.at) {
-                uses.extend(self.view().referred(owner));
-            }
+        if matches!(name, "__init__" | "constructor" | "__construct" | "initialize")
+            && let Some(owner) = self.known(of.file).owner(of.at)
+        {
+            uses.extend(self.view().referred(owner));
         }
         uses.retain(|(file, _)| Family::of(self.view().language(*file)) == family);
         if uses.len() > MAX_EXAMINED {

@@ -66,10 +66,7 @@ impl Family {
 
     /// Whether this word before a name means the type around it.
     pub(super) fn is_own(self, receiver: &str) -> bool {
-        match receiver {
-            "self" | "this" | "Self" | "cls" | "$this" | "static" | "@" => true,
-            _ => false,
-        }
+        matches!(receiver, "self" | "this" | "Self" | "cls" | "$this" | "static" | "@")
     }
 
     /// Whether this word before a name means what the type around it extends.

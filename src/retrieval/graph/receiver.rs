@@ -245,8 +245,9 @@ impl Graph {
     /// The innermost symbol around a line: a type that is said of a field in a method is written there.
     fn inside<'k>(&self, at: At<'k>, line: u32) -> At<'k> {
         let symbols = at.known.symbols.iter().enumerate();
-        let around = symbols.filter(|(_, symbol)| symbol.line <= line && line <= symbol.end_line);
-        let innermost = around.last().map(|(at, _)| at as u32);
+        let mut symbols = symbols;
+        let innermost = symbols.rfind(|(_, symbol)| symbol.line <= line && line <= symbol.end_line);
+        let innermost = innermost.map(|(at, _)| at as u32);
         At {
             within: innermost.or(at.within),
             ..at

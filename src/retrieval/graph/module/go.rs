@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{From, Inside, Modules, Place};
+use super::{Inside, Modules, Place};
 use crate::retrieval::graph::family::Family;
 use crate::retrieval::graph::paths::{Paths, ancestors, folder_of, join};
 use crate::retrieval::view::{FileId, View};
