@@ -14,11 +14,7 @@ impl Config {
                 problems.push(format!("{key}: a webhook secret has at least {MIN_WEBHOOK_SECRET} characters; make one with `openssl rand -hex 32`"));
             }
         }
-        if self.queue.heartbeat_seconds * 2 > self.queue.lease_seconds.saturating_sub(self.queue.margin_seconds) {
-            problems.push(
-                "queue.heartbeat_seconds: two heartbeats must fit into lease_seconds less margin_seconds".to_owned(),
-            );
-        }
+        self.check_queue(problems);
         for (key, time) in [
             ("github.call_timeout_seconds", self.github.call_timeout_seconds),
             ("model.timeout_seconds", self.model.timeout_seconds),
@@ -32,12 +28,6 @@ impl Config {
             if time.is_zero() {
                 problems.push(format!("{key}: more than 0 seconds"));
             }
-        }
-        if self.queue.workers == 0 {
-            problems.push(
-                "queue.workers: at least 1 (to receive without working, start `forgehand serve --roles receiver`)"
-                    .to_owned(),
-            );
         }
         if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
             problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
@@ -87,6 +77,20 @@ impl Config {
             problems.push("agent.max_explore_turns: at least 1".to_owned());
         }
         self.budget.check(problems);
+    }
+
+    fn check_queue(&self, problems: &mut Vec<String>) {
+        if self.queue.heartbeat_seconds * 2 > self.queue.lease_seconds.saturating_sub(self.queue.margin_seconds) {
+            problems.push(
+                "queue.heartbeat_seconds: two heartbeats must fit into lease_seconds less margin_seconds".to_owned(),
+            );
+        }
+        if self.queue.workers == 0 {
+            problems.push(
+                "queue.workers: at least 1 (to receive without working, start `forgehand serve --roles receiver`)"
+                    .to_owned(),
+            );
+        }
     }
 
     fn check_retrieval(&self, problems: &mut Vec<String>) {
