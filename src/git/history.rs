@@ -32,9 +32,9 @@ pub struct Logged {
     pub parents: Vec<String>,
     /// When it was committed, in seconds since 1970.
     pub time: i64,
-    /// What it says, at most [`MAX_MESSAGE`] bytes.
+    /// What it says, at most 4 KiB.
     pub message: String,
-    /// What it changed against its first parent; empty when that was more than [`MAX_CHANGES`].
+    /// What it changed against its first parent; empty when that was more than 200 paths.
     pub changes: Vec<Touch>,
 }
 

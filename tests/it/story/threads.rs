@@ -347,7 +347,7 @@ async fn a_missing_verdict_is_told_as_it_is() {
             );
             service.done().await;
             let said = only_answers(service, pull);
-            assert!(said[1].starts_with("The run that was asked to look at this thread ended without"));
+            assert!(said[1].starts_with("The run ended without an answer to this thread"));
             assert!(service.our_only_words(pull).contains("1 fixed, 1 not answered"));
         })
         .await;
