@@ -118,7 +118,11 @@ impl Bench {
     /// Runs the agent with a scripted server and checks that the whole script was played.
     async fn run(&self, script: Vec<Reply>) -> (Solution, ModelServer) {
         let server = ModelServer::start(script).await;
-        let solution = self.try_run(&server).await.expect("a solution");
+        let solution = self.try_run(&server).await.unwrap_or_else(|error| {
+            let requests = server.requests();
+            let last = requests.last().map_or("nothing", |request| request.last());
+            panic!("no solution: {error:?}; the model was told last: {last}")
+        });
         server.assert_all_read();
         (solution, server)
     }

@@ -139,7 +139,7 @@ async fn c1_a_conversation_that_is_too_long_is_shortened_once() {
             "request (138229 tokens) exceeds the available context size (133376 tokens)",
         )
     };
-    let mut script: Vec<Reply> = (1..6).map(read).collect();
+    let mut script: Vec<Reply> = (1..9).map(read).collect();
     script.extend([overflow(), finish()]);
     let (solution, server) = bench.run(script).await;
     check_finished(&solution);
@@ -148,7 +148,7 @@ async fn c1_a_conversation_that_is_too_long_is_shortened_once() {
         .iter()
         .map(|request| request.body.to_string().len())
         .collect();
-    assert!(sizes[6] + 30_000 < sizes[5], "{sizes:?}");
+    assert!(sizes[9] + 30_000 < sizes[8], "{sizes:?}");
 
     let bench = Bench::with(&[]).await;
     let (solution, _) = bench.run(vec![overflow()]).await;
