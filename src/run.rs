@@ -123,6 +123,13 @@ pub struct Work {
     pub repo_config: RepoConfig,
 }
 
+impl Work {
+    /// The sandbox's section with the image that the repository chose, if the operator lets it.
+    fn sandbox(&self, ports: &Ports) -> SandboxConfig {
+        crate::sandbox::image_of_repository(&ports.sandbox, self.repo_config.image.as_deref())
+    }
+}
+
 /// Where a run keeps its folders, and whose it is.
 #[derive(Debug, Clone)]
 pub struct Place {

@@ -15,6 +15,8 @@ use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
 mod confine;
+mod contained;
+mod docker;
 mod export;
 mod files;
 mod folders;
@@ -33,6 +35,7 @@ mod spec;
 mod supervise;
 mod watch;
 
+pub(crate) use docker::{check_image_name, image_of_repository, may_choose_image};
 pub use request::{Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
 /// The command line word under which `main` calls [`helper_main`].
@@ -282,6 +285,7 @@ pub async fn open(
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
     let sandbox: Arc<dyn Sandbox> = match config.backend {
         SandboxBackend::Local => Arc::new(local::open(config, folders, slot).await?),
+        SandboxBackend::Docker => Arc::new(docker::open(config, folders, slot).await?),
     };
     Ok(sandbox)
 }

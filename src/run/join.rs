@@ -341,7 +341,7 @@ pub(super) async fn checks_before(desk: &Desk<'_>, work: &Work, joined: &Joined)
         &joined.before,
     )
     .await?;
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let sandbox = sandbox::open(&work.sandbox(ports), folder.sandbox_folders(), slot(&folder)).await?;
     let result = async {
         verify::set_up(&sandbox, &work.setup, desk.recorder, desk.cancel).await?;
         verify::run_checks(&sandbox, &work.brief.checks, Side::Base, desk.recorder, desk.cancel).await

@@ -41,7 +41,7 @@ pub(super) async fn open(
             folder
         }
     };
-    let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+    let sandbox = sandbox::open(&work.sandbox(ports), folder.sandbox_folders(), slot(&folder)).await?;
     if earlier.bundle.is_some() {
         restore::take_up(&sandbox).await?;
     }

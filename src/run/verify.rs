@@ -186,7 +186,7 @@ pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet)
             .await?;
         let beside = desk.folder.root().join("verify");
         let folder = fresh(ports, &beside, &desk.place.job, &change.import.repo, &work.remote, &sha).await?;
-        let sandbox = sandbox::open(&ports.sandbox, folder.sandbox_folders(), slot(&folder)).await?;
+        let sandbox = sandbox::open(&work.sandbox(ports), folder.sandbox_folders(), slot(&folder)).await?;
         let result = async {
             set_up(&sandbox, &work.setup, desk.recorder, cancel).await?;
             run_checks(&sandbox, &work.brief.checks, Side::Head, desk.recorder, cancel).await

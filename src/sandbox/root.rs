@@ -17,10 +17,10 @@ use super::spec::{Failure, HostFolders, Limits, Step};
 /// User and group id inside, where a user namespace gives a number of our choice.
 pub(super) const INNER_ID: u32 = 1000;
 
-const HOME: &str = "/home/agent";
-const TMP: &str = "/tmp";
-const BASE_GIT: &str = "/run/forgehand/base.git";
-const OUT: &str = "/run/forgehand/out";
+pub(super) const HOME: &str = "/home/agent";
+pub(super) const TMP: &str = "/tmp";
+pub(super) const BASE_GIT: &str = "/run/forgehand/base.git";
+pub(super) const OUT: &str = "/run/forgehand/out";
 
 /// Where the machine's root hangs while the new one is furnished.
 const OLD: &str = "/old";

@@ -499,7 +499,7 @@ impl Local<'_> {
         };
         let config = RepoConfig::parse(&String::from_utf8_lossy(&bytes))
             .map_err(|problem| Problems(vec![format!("{problem} (as committed in {})", base.short())]))?;
-        let unused = config.not_built();
+        let unused = config.not_built(&self.ports.sandbox);
         if !unused.is_empty() {
             let text = format!(
                 "{REPO_CONFIG_PATH}: {} has no effect in this version",
