@@ -81,7 +81,11 @@ fn serve() -> Result<(), Failure> {
         let _ = near.shutdown(Shutdown::Both);
     });
     let worked = walled.join().is_ok() & reports.join().is_ok();
-    if worked { Ok(()) } else { Err(Failure::broken("the helper broke")) }
+    if worked {
+        Ok(())
+    } else {
+        Err(Failure::broken("the helper broke"))
+    }
 }
 
 /// Passes on the spec and then single bytes, until the service lets go.
@@ -195,12 +199,18 @@ fn weakness(status: &str, interfaces: &str) -> Option<&'static str> {
 
 /// How many processes of this container the kernel killed because its memory was full.
 fn killed_for_memory() -> u64 {
-    ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"]
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok())
-        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()))
-        .next()
-        .unwrap_or(0)
+    [
+        "/sys/fs/cgroup/memory.events",
+        "/sys/fs/cgroup/memory/memory.oom_control",
+    ]
+    .iter()
+    .filter_map(|path| std::fs::read_to_string(path).ok())
+    .filter_map(|text| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    })
+    .next()
+    .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -214,14 +224,25 @@ mod tests {
     #[track_caller]
     fn check(status: &str, interfaces: &str, expected: Option<&str>) {
         let found = weakness(status, interfaces);
-        assert_eq!(found.map(|found| expected.is_some_and(|word| found.contains(word))), expected.map(|_| true));
+        assert_eq!(
+            found.map(|found| expected.is_some_and(|word| found.contains(word))),
+            expected.map(|_| true)
+        );
     }
 
     #[test]
     fn a_weak_container_is_seen() {
         check(HARD, ALONE, None);
-        check(&HARD.replace("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb"), ALONE, Some("capabilities"));
-        check(&HARD.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0"), ALONE, Some("privileges"));
+        check(
+            &HARD.replace("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb"),
+            ALONE,
+            Some("capabilities"),
+        );
+        check(
+            &HARD.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0"),
+            ALONE,
+            Some("privileges"),
+        );
         check(&HARD.replace("Seccomp:\t2", "Seccomp:\t0"), ALONE, Some("seccomp"));
         check(HARD, &format!("{ALONE}  eth0: 0 0\n"), Some("network"));
         check("", ALONE, Some("capabilities"));

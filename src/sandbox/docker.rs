@@ -139,7 +139,10 @@ fn identity(engine: &Engine, config: &SandboxConfig, slot: u16) -> Result<Identi
                 owner: Some(user),
             })
         }
-        (Users::Same | Users::OwnKept, _) => Ok(Identity { inner: own, owner: None }),
+        (Users::Same | Users::OwnKept, _) => Ok(Identity {
+            inner: own,
+            owner: None,
+        }),
         (Users::OwnAsRoot, _) => Ok(Identity {
             inner: (0, 0),
             owner: None,
@@ -152,7 +155,10 @@ fn identity(engine: &Engine, config: &SandboxConfig, slot: u16) -> Result<Identi
             })
         }
         (Users::From(_), _) => Err(SandboxError::Unavailable {
-            problem: format!("{} gives containers users of their own, who cannot write our folders", engine.name),
+            problem: format!(
+                "{} gives containers users of their own, who cannot write our folders",
+                engine.name
+            ),
             remedy: "Run the service as root or a rootless engine as the service's user, or remove userns-remap"
                 .to_owned(),
         }),
@@ -169,11 +175,16 @@ impl DockerSandbox {
             return Err(judge::not_ready(&ended, &kept.text()));
         };
         let (plan, description) = (&self.plan, &mut self.description);
-        let runtime = plan.runtime.as_deref().unwrap_or("the engine's runtime");
-        description.layers = vec![format!("{} with {runtime}", plan.engine.name), format!("image {}", plan.image.id)];
+        let runtime = plan.runtime.as_deref().unwrap_or("its own runtime");
+        description.layers = vec![
+            format!("{} with {runtime}", plan.engine.name),
+            format!("image {}", plan.image.id),
+        ];
         description.layers.push(judge::user(plan.user.0, plan.engine.users));
         description.layers.extend(layers.iter().cloned());
-        description.layers.push("limits of memory, processes and processors".to_owned());
+        description
+            .layers
+            .push("limits of memory, processes and processors".to_owned());
         description.warnings.clone_from(&plan.engine.warnings);
         if let Some(container) = self.front.lock().await.as_ref() {
             description.warnings.extend(container.warnings.iter().cloned());
@@ -187,7 +198,9 @@ impl DockerSandbox {
             return Err(SandboxError::Cancelled);
         }
         let plan = self.plan.clone();
-        let made = self.running.spawn(async move { Container::start(&plan, &extras).await });
+        let made = self
+            .running
+            .spawn(async move { Container::start(&plan, &extras).await });
         made.await.map_err(|error| SandboxError::Broken(error.to_string()))?
     }
 
@@ -382,7 +395,9 @@ impl Sandbox for DockerSandbox {
         let Some(slot) = self.background.slot(&line_of(&exec.program), cancel) else {
             return Ok(Started::TooMany(self.background.running()));
         };
-        let timeout = exec.timeout.map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
+        let timeout = exec
+            .timeout
+            .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
         let spec = self.spec(Task::Command(self.task_of(exec)), None);
         let (plan, closing, started) = (self.plan.clone(), self.closing.clone(), Instant::now());
         let id = slot.id;

@@ -90,10 +90,15 @@ impl Container {
     /// Makes and starts one.
     pub(super) async fn start(plan: &Plan, extras: &Extras) -> Result<Self, SandboxError> {
         let docker = plan.engine.docker.clone();
-        let created = docker.create_container(None::<CreateContainerOptions>, body(plan, extras)).await;
+        let created = docker
+            .create_container(None::<CreateContainerOptions>, body(plan, extras))
+            .await;
         let created = created.map_err(|error| not_made(&words(&error)))?;
         let started = async {
-            let options = AttachContainerOptionsBuilder::default().stdin(true).stream(true).build();
+            let options = AttachContainerOptionsBuilder::default()
+                .stdin(true)
+                .stream(true)
+                .build();
             let held = docker.attach_container(&created.id, Some(options)).await?;
             docker.start_container(&created.id, None).await?;
             Ok::<_, bollard::errors::Error>(held.input)
@@ -166,7 +171,11 @@ fn body(plan: &Plan, extras: &Extras) -> ContainerCreateBody {
         cmd: Some(Vec::new()),
         working_dir: Some("/".to_owned()),
         // Libraries that an image loads into every program would run in the helper.
-        env: Some(vec![format!("HOME={HOME}"), "LD_PRELOAD=".to_owned(), "LD_AUDIT=".to_owned()]),
+        env: Some(vec![
+            format!("HOME={HOME}"),
+            "LD_PRELOAD=".to_owned(),
+            "LD_AUDIT=".to_owned(),
+        ]),
         // The connection of the service is the only one; the first process sees its end.
         open_stdin: Some(true),
         stdin_once: Some(true),
@@ -184,7 +193,10 @@ fn body(plan: &Plan, extras: &Extras) -> ContainerCreateBody {
 
 fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
     let memory = mib(plan.limits.memory_mib.saturating_add(MEMORY_HEADROOM_MIB));
-    let processors = plan.engine.processors.map_or(plan.processors, |there| plan.processors.min(there.into()));
+    let processors = plan
+        .engine
+        .processors
+        .map_or(plan.processors, |there| plan.processors.min(there.into()));
     let limit = |name: &str, most: i64| ResourcesUlimits {
         name: Some(name.to_owned()),
         soft: Some(most),
@@ -241,7 +253,9 @@ fn mounts(plan: &Plan, extras: &Extras) -> Vec<Mount> {
         mounts.push(bind(file, inside, true));
     }
     if extras.machine_tools {
-        let there = SYSTEM.iter().filter_map(|path| Some((Path::new(path).canonicalize().ok()?, path)));
+        let there = SYSTEM
+            .iter()
+            .filter_map(|path| Some((Path::new(path).canonicalize().ok()?, path)));
         mounts.extend(there.map(|(source, target)| bind(&source, target, true)));
     }
     let taken: Vec<_> = mounts.iter().filter_map(|mount| mount.target.clone()).collect();

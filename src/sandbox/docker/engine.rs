@@ -62,7 +62,12 @@ pub(super) async fn connect(config: &SandboxConfig) -> Result<Engine, SandboxErr
     let (docker, version, info) = match tokio::time::timeout(FIRST_ANSWER, looked).await {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => return Err(not_reached(&socket, &words(&error))),
-        Err(_) => return Err(not_reached(&socket, &format!("no answer in {} s", FIRST_ANSWER.as_secs()))),
+        Err(_) => {
+            return Err(not_reached(
+                &socket,
+                &format!("no answer in {} s", FIRST_ANSWER.as_secs()),
+            ));
+        }
     };
     let owner = std::fs::metadata(&socket).map_or(0, |found| found.uid());
     judge(docker, &version, &info, config, owner)
@@ -116,7 +121,9 @@ fn judge(
     socket_owner: u32,
 ) -> Result<Engine, SandboxError> {
     let components = version.components.iter().flatten();
-    let is_podman = components.clone().any(|part| part.name.to_lowercase().contains("podman"));
+    let is_podman = components
+        .clone()
+        .any(|part| part.name.to_lowercase().contains("podman"));
     let kind = if is_podman { "podman" } else { "Docker" };
     let name = format!("{kind} {}", version.version.as_deref().unwrap_or("of unknown version"));
     let api = version.api_version.as_deref().unwrap_or_default();
@@ -133,12 +140,17 @@ fn judge(
         });
     }
     let options = info.security_options.clone().unwrap_or_default();
-    let has = |word: &str| options.iter().any(|option| option.split([',', '=']).any(|part| part == word));
+    let has = |word: &str| {
+        options
+            .iter()
+            .any(|option| option.split([',', '=']).any(|part| part == word))
+    };
     if !has("seccomp") || has("unconfined") {
         return Err(SandboxError::Unavailable {
             problem: format!("{name} has no seccomp profile in force"),
-            remedy: "Remove `seccomp-profile: unconfined` from the engine's configuration, or use a kernel with seccomp"
-                .to_owned(),
+            remedy:
+                "Remove `seccomp-profile: unconfined` from the engine's configuration, or use a kernel with seccomp"
+                    .to_owned(),
         });
     }
     if let Some(runtime) = &config.docker_runtime {
@@ -157,8 +169,14 @@ fn judge(
             remedy: "Run the service as that user, or name the socket of another engine".to_owned(),
         });
     }
-    let runc = components.clone().find(|part| part.name == "runc").map(|part| part.version.as_str());
-    let uses_runc = config.docker_runtime.as_deref().is_none_or(|runtime| runtime.contains("runc"));
+    let runc = components
+        .clone()
+        .find(|part| part.name == "runc")
+        .map(|part| part.version.as_str());
+    let uses_runc = config
+        .docker_runtime
+        .as_deref()
+        .is_none_or(|runtime| runtime.contains("runc"));
     let mut warnings = Vec::new();
     if let Some(runc) = runc.filter(|runc| uses_runc && !is_mended(runc)) {
         warnings.push(format!(
@@ -218,7 +236,11 @@ fn is_mended(runc: &str) -> bool {
     let mut next = || numbers.next().unwrap_or(0);
     let found = (next(), next(), next());
     let [older, newer] = MENDED_RUNC;
-    if (found.0, found.1) == (older.0, older.1) { found >= older } else { found >= newer }
+    if (found.0, found.1) == (older.0, older.1) {
+        found >= older
+    } else {
+        found >= newer
+    }
 }
 
 #[cfg(test)]
@@ -260,12 +282,20 @@ mod tests {
         let mut config = SandboxConfig::default();
         let own = rustix::process::geteuid().as_raw();
         let judged = |api: &str, options: &[&str], config: &SandboxConfig, owner| {
-            judge(docker(), &version(api), &info(options), config, owner).map(|engine| engine.users).map_err(|e| e.to_string())
+            judge(docker(), &version(api), &info(options), config, owner)
+                .map(|engine| engine.users)
+                .map_err(|e| e.to_string())
         };
         let seccomp = "name=seccomp,profile=default";
         assert_eq!(judged("1.41", &[seccomp], &config, own), Ok(Users::Same));
-        assert_eq!(judged("1.53", &[seccomp, "name=userns"], &config, own), Ok(Users::From(100_000)));
-        assert_eq!(judged("1.41", &[seccomp, "name=rootless"], &config, own), Ok(Users::OwnAsRoot));
+        assert_eq!(
+            judged("1.53", &[seccomp, "name=userns"], &config, own),
+            Ok(Users::From(100_000))
+        );
+        assert_eq!(
+            judged("1.41", &[seccomp, "name=rootless"], &config, own),
+            Ok(Users::OwnAsRoot)
+        );
         for (api, options, owner, problem) in [
             ("1.40", &[seccomp][..], own, "1.41 is needed"),
             ("", &[seccomp], own, "1.41 is needed"),

@@ -129,10 +129,19 @@ mod tests {
     fn x08_a_repository_chooses_only_what_is_listed() {
         let mut config = SandboxConfig::default();
         config.images = vec!["a".to_owned()];
-        assert_eq!(chosen(&config, Some("a")).image, None, "the local sandbox has no images");
+        assert_eq!(
+            chosen(&config, Some("a")).image,
+            None,
+            "the local sandbox has no images"
+        );
         config.backend = SandboxBackend::Docker;
         config.image = Some("default".to_owned());
-        for (asked, expected) in [(None, "default"), (Some("a"), "a"), (Some("b"), "default"), (Some(""), "default")] {
+        for (asked, expected) in [
+            (None, "default"),
+            (Some("a"), "a"),
+            (Some("b"), "default"),
+            (Some(""), "default"),
+        ] {
             assert_eq!(chosen(&config, asked).image.as_deref(), Some(expected), "{asked:?}");
         }
     }

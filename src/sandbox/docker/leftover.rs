@@ -16,17 +16,28 @@ pub(super) const OWNER_LABEL: &str = "forgehand.owner";
 
 /// Our process: boot of the machine, process namespace, number, start.
 pub(super) fn own_label() -> String {
-    let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .unwrap_or_default()
+    };
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let process = std::process::id();
     let started = started(process).unwrap_or_default();
-    format!("{}/{}/{process}/{started}", read("/proc/sys/kernel/random/boot_id"), namespace.display())
+    format!(
+        "{}/{}/{process}/{started}",
+        read("/proc/sys/kernel/random/boot_id"),
+        namespace.display()
+    )
 }
 
 /// Removes what dead services left. Best effort: the run at hand does not depend on it.
 pub(super) async fn sweep(engine: &Engine) {
     let filters = HashMap::from([("label".to_owned(), vec![OWNER_LABEL.to_owned()])]);
-    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let options = ListContainersOptionsBuilder::default()
+        .all(true)
+        .filters(&filters)
+        .build();
     let Ok(found) = engine.docker.list_containers(Some(options)).await else {
         return;
     };
@@ -43,7 +54,10 @@ pub(super) async fn sweep(engine: &Engine) {
 
 fn owner(container: &ContainerSummary) -> String {
     let labels = container.labels.as_ref();
-    labels.and_then(|labels| labels.get(OWNER_LABEL)).cloned().unwrap_or_default()
+    labels
+        .and_then(|labels| labels.get(OWNER_LABEL))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Whether the process of a label is gone. Of processes that we cannot see only what does not run is
@@ -51,7 +65,8 @@ fn owner(container: &ContainerSummary) -> String {
 fn is_leftover(label: &str, own: &str, runs: bool, started: impl Fn(u32) -> Option<String>) -> bool {
     let parts = |label: &str| label.split('/').map(str::to_owned).collect::<Vec<_>>();
     let (theirs, ours) = (parts(label), parts(own));
-    let ([boot, namespace, process, start], [own_boot, own_namespace, ..]) = (theirs.as_slice(), ours.as_slice()) else {
+    let ([boot, namespace, process, start], [own_boot, own_namespace, ..]) = (theirs.as_slice(), ours.as_slice())
+    else {
         return false;
     };
     if boot != own_boot {
@@ -76,7 +91,11 @@ mod tests {
     #[track_caller]
     fn check(label: &str, runs: bool, expected: bool) {
         let alive = |process| (process == 7).then(|| "100".to_owned());
-        assert_eq!(is_leftover(label, "boot/pid:[1]/7/100", runs, alive), expected, "{label}");
+        assert_eq!(
+            is_leftover(label, "boot/pid:[1]/7/100", runs, alive),
+            expected,
+            "{label}"
+        );
     }
 
     #[test]

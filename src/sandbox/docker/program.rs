@@ -43,19 +43,37 @@ impl HelperProgram {
                 start: vec![inside],
             });
         };
-        let listed = Command::new(&loader).arg("--list").arg(&path).env_clear().output().map_err(explain)?;
+        let listed = Command::new(&loader)
+            .arg("--list")
+            .arg(&path)
+            .env_clear()
+            .output()
+            .map_err(explain)?;
         if !listed.status.success() {
-            return Err(format!("{} cannot list the libraries of {}", loader.display(), path.display()));
+            return Err(format!(
+                "{} cannot list the libraries of {}",
+                loader.display(),
+                path.display()
+            ));
         }
         let libraries = libraries(&String::from_utf8_lossy(&listed.stdout));
         if libraries.len() > MAX_LIBRARIES {
             return Err(format!("{} needs {} libraries", path.display(), libraries.len()));
         }
-        files.extend(libraries.into_iter().map(|(name, library)| (library, format!("{PLACE}/lib/{name}"))));
+        files.extend(
+            libraries
+                .into_iter()
+                .map(|(name, library)| (library, format!("{PLACE}/lib/{name}"))),
+        );
         let inner_loader = format!("{PLACE}/loader");
         files.push((loader, inner_loader.clone()));
         // The list of libraries on the command line goes before any that the image's environment names.
-        let start = vec![inner_loader, "--library-path".to_owned(), format!("{PLACE}/lib"), inside];
+        let start = vec![
+            inner_loader,
+            "--library-path".to_owned(),
+            format!("{PLACE}/lib"),
+            inside,
+        ];
         for (file, _) in &mut files {
             *file = file.canonicalize().map_err(explain)?;
         }
@@ -115,15 +133,27 @@ mod tests {
     fn the_lines_of_a_loader_are_read() {
         let listing = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibgcc_s.so.1 => /lib/x 1/libgcc_s.so.1 (0x00007f)\n\
                        \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n\tlibmissing.so => not found\n";
-        assert_eq!(libraries(listing), [("libgcc_s.so.1".to_owned(), PathBuf::from("/lib/x 1/libgcc_s.so.1"))]);
+        assert_eq!(
+            libraries(listing),
+            [("libgcc_s.so.1".to_owned(), PathBuf::from("/lib/x 1/libgcc_s.so.1"))]
+        );
     }
 
     #[test]
     fn this_test_program_can_be_shown_and_broken_ones_are_no_trap() {
         let own = std::env::current_exe().expect("this program");
         let found = HelperProgram::find(&own).expect("its libraries");
-        assert!(found.command("hold").ends_with(&["sandbox-helper".to_owned(), "hold".to_owned()]));
-        assert!(found.files.iter().all(|(file, inside)| file.is_absolute() && inside.starts_with(PLACE)));
+        assert!(
+            found
+                .command("hold")
+                .ends_with(&["sandbox-helper".to_owned(), "hold".to_owned()])
+        );
+        assert!(
+            found
+                .files
+                .iter()
+                .all(|(file, inside)| file.is_absolute() && inside.starts_with(PLACE))
+        );
         let mut program = fs::read(&own).expect("this program");
         program.truncate(4096);
         for length in 0..200 {

@@ -28,7 +28,18 @@ const LEAST_GIT: (u32, u32) = (2, 30);
 
 /// Names that the helper sets itself and that an image may not change.
 const OURS: &[&str] = &[
-    "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "CI", "PAGER", "HOSTNAME", "PWD", "LD_PRELOAD",
+    "HOME",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "CI",
+    "PAGER",
+    "HOSTNAME",
+    "PWD",
+    "LD_PRELOAD",
     "LD_AUDIT",
 ];
 
@@ -55,7 +66,12 @@ pub(super) fn look() -> Vec<String> {
 /// The image's environment for commands: its PATH and what its compilers need.
 pub(super) fn environment_of(image: &Image) -> Vec<(String, String)> {
     let ours = |name: &str| OURS.contains(&name) || name.starts_with("GIT_") || name.is_empty();
-    image.environment.iter().filter(|(name, _)| !ours(name)).cloned().collect()
+    image
+        .environment
+        .iter()
+        .filter(|(name, _)| !ours(name))
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]
@@ -79,7 +95,13 @@ mod tests {
 
     #[test]
     fn an_image_cannot_take_over_what_the_helper_sets() {
-        let pairs = [("PATH", "/opt/bin"), ("HOME", "/evil"), ("GIT_DIR", "/evil"), ("GOPATH", "/go"), ("LD_PRELOAD", "x")];
+        let pairs = [
+            ("PATH", "/opt/bin"),
+            ("HOME", "/evil"),
+            ("GIT_DIR", "/evil"),
+            ("GOPATH", "/go"),
+            ("LD_PRELOAD", "x"),
+        ];
         let image = Image {
             id: String::new(),
             environment: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
