@@ -265,7 +265,7 @@ impl DockerSandbox {
                 };
                 match stream::run(&container, &spec, kept, stops).await {
                     Ok(ended) => {
-                        if !judge::is_whole(&ended) {
+                        if !judge::is_whole(&spec.task, &ended) {
                             self.give_up(&container).await;
                         }
                         return Ok(ended);

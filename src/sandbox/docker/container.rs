@@ -14,9 +14,10 @@ use bollard::models::{
     MountBindOptions, MountBindOptionsPropagationEnum, MountTmpfsOptions, MountType, ResourcesUlimits,
 };
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptions, RemoveContainerOptionsBuilder};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::AsyncWrite;
 
-use super::engine::{Engine, Users, words};
+use super::engine::{Engine, Kind, Users, words};
 use super::image::Image;
 use super::leftover::OWNER_LABEL;
 use super::program::HelperProgram;
@@ -202,6 +203,12 @@ fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
         soft: Some(most),
         hard: Some(most),
     };
+    let mut ulimits = vec![limit("nofile", OPEN_FILES), limit("core", 0)];
+    // Podman raises this one where it is not named, which not every machine lets it.
+    let processes = getrlimit(Resource::Nproc)
+        .maximum
+        .filter(|_| plan.engine.kind == Kind::Podman);
+    ulimits.extend(processes.map(|most| limit("nproc", i64::try_from(most).unwrap_or(i64::MAX))));
     HostConfig {
         network_mode: Some("none".to_owned()),
         readonly_rootfs: Some(true),
@@ -216,7 +223,7 @@ fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
         pids_limit: Some(i64::try_from(plan.limits.max_processes.saturating_add(PIDS_HEADROOM)).unwrap_or(i64::MAX)),
         // At a billionth of a processor a second.
         nano_cpus: Some((processors * 1e9) as i64),
-        ulimits: Some(vec![limit("nofile", OPEN_FILES), limit("core", 0)]),
+        ulimits: Some(ulimits),
         shm_size: Some(SHM_BYTES),
         // Our own first process collects orphans and cannot be killed from inside.
         init: Some(false),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::models::{SystemInfo, SystemVersion};
+use bollard::models::{SystemInfo, SystemVersion, SystemVersionComponents};
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use crate::config::SandboxConfig;
@@ -38,10 +38,18 @@ pub(super) enum Users {
     OwnKept,
 }
 
+/// Which program answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Docker,
+    Podman,
+}
+
 /// An engine that will do.
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     pub(super) docker: Docker,
+    pub(super) kind: Kind,
     /// For people: `Docker 20.10.24`.
     pub(super) name: String,
     pub(super) users: Users,
@@ -121,24 +129,16 @@ fn judge(
     socket_owner: u32,
 ) -> Result<Engine, SandboxError> {
     let components = version.components.iter().flatten();
-    let is_podman = components
-        .clone()
-        .any(|part| part.name.to_lowercase().contains("podman"));
-    let kind = if is_podman { "podman" } else { "Docker" };
-    let name = format!("{kind} {}", version.version.as_deref().unwrap_or("of unknown version"));
-    let api = version.api_version.as_deref().unwrap_or_default();
-    if pair(api) < Some(LEAST_API) {
-        return Err(SandboxError::Unavailable {
-            problem: format!("{name} speaks version {api:?} of the Docker API; 1.41 is needed"),
-            remedy: "Install Docker 20.10 or podman 4, or anything newer".to_owned(),
-        });
-    }
-    if version.os.as_deref().is_some_and(|os| os != "linux") {
-        return Err(SandboxError::Unavailable {
-            problem: format!("{name} does not run on Linux"),
-            remedy: "Switch the engine to Linux containers".to_owned(),
-        });
-    }
+    let has_podman = |part: &SystemVersionComponents| part.name.to_lowercase().contains("podman");
+    let (kind, called) = match components.clone().any(has_podman) {
+        true => (Kind::Podman, "podman"),
+        false => (Kind::Docker, "Docker"),
+    };
+    let name = format!(
+        "{called} {}",
+        version.version.as_deref().unwrap_or("of unknown version")
+    );
+    is_new_enough(&name, version)?;
     let options = info.security_options.clone().unwrap_or_default();
     let has = |word: &str| {
         options
@@ -146,57 +146,106 @@ fn judge(
             .any(|option| option.split([',', '=']).any(|part| part == word))
     };
     if !has("seccomp") || has("unconfined") {
-        return Err(SandboxError::Unavailable {
-            problem: format!("{name} has no seccomp profile in force"),
-            remedy:
-                "Remove `seccomp-profile: unconfined` from the engine's configuration, or use a kernel with seccomp"
-                    .to_owned(),
-        });
+        return Err(unavailable(
+            format!("{name} has no seccomp profile in force"),
+            "Remove `seccomp-profile: unconfined` from the engine's configuration, or use a kernel with seccomp",
+        ));
     }
-    if let Some(runtime) = &config.docker_runtime {
-        let known: Vec<_> = info.runtimes.iter().flatten().map(|(name, _)| name.clone()).collect();
-        if !known.contains(runtime) {
-            return Err(SandboxError::Unavailable {
-                problem: format!("{name} has no runtime {runtime:?} (it has {})", known.join(", ")),
-                remedy: "Register it in the engine's configuration, or change sandbox.docker_runtime".to_owned(),
-            });
-        }
-    }
-    let users = users(info, is_podman, has("rootless"), has("userns"));
+    has_runtime(&name, info, config)?;
+    let users = users(info, kind, has("rootless"), has("userns"));
     if matches!(users, Users::OwnAsRoot | Users::OwnKept) && rustix::process::geteuid().as_raw() != socket_owner {
-        return Err(SandboxError::Unavailable {
-            problem: format!("{name} is rootless and belongs to user {socket_owner}, who cannot reach our folders"),
-            remedy: "Run the service as that user, or name the socket of another engine".to_owned(),
-        });
-    }
-    let runc = components
-        .clone()
-        .find(|part| part.name == "runc")
-        .map(|part| part.version.as_str());
-    let uses_runc = config
-        .docker_runtime
-        .as_deref()
-        .is_none_or(|runtime| runtime.contains("runc"));
-    let mut warnings = Vec::new();
-    if let Some(runc) = runc.filter(|runc| uses_runc && !is_mended(runc)) {
-        warnings.push(format!(
-            "runc {runc} may lack the fixes of 1.2.8 and 1.3.3 for escapes from containers; update it, or make sure \
-             that your distribution brought them in"
+        return Err(unavailable(
+            format!("{name} is rootless and belongs to user {socket_owner}, who cannot reach our folders"),
+            "Run the service as that user, or name the socket of another engine",
         ));
     }
     Ok(Engine {
         docker,
+        kind,
         name,
         users,
         processors: info.ncpu.and_then(|count| u32::try_from(count).ok()),
-        warnings,
+        warnings: warnings(components, info, config),
     })
 }
 
-fn users(info: &SystemInfo, is_podman: bool, is_rootless: bool, is_remapped: bool) -> Users {
-    match (is_rootless, is_podman) {
-        (true, true) => return Users::OwnKept,
-        (true, false) => return Users::OwnAsRoot,
+fn unavailable(problem: String, remedy: &str) -> SandboxError {
+    let remedy = remedy.to_owned();
+    SandboxError::Unavailable { problem, remedy }
+}
+
+fn is_new_enough(name: &str, version: &SystemVersion) -> Result<(), SandboxError> {
+    let api = version.api_version.as_deref().unwrap_or_default();
+    if pair(api) < Some(LEAST_API) {
+        return Err(unavailable(
+            format!("{name} speaks version {api:?} of the Docker API; 1.41 is needed"),
+            "Install Docker 20.10 or podman 4, or anything newer",
+        ));
+    }
+    if version.os.as_deref().is_some_and(|os| os != "linux") {
+        return Err(unavailable(
+            format!("{name} does not run on Linux"),
+            "Switch the engine to Linux containers",
+        ));
+    }
+    Ok(())
+}
+
+fn has_runtime(name: &str, info: &SystemInfo, config: &SandboxConfig) -> Result<(), SandboxError> {
+    let Some(runtime) = &config.docker_runtime else {
+        return Ok(());
+    };
+    let mut known: Vec<_> = info.runtimes.iter().flatten().map(|(name, _)| name.as_str()).collect();
+    known.sort_unstable();
+    if known.contains(&runtime.as_str()) {
+        return Ok(());
+    }
+    Err(unavailable(
+        format!("{name} has no runtime {runtime:?} (it has {})", known.join(", ")),
+        "Register it in the engine's configuration, or change sandbox.docker_runtime",
+    ))
+}
+
+/// What is weaker than it should be, but no reason to refuse.
+fn warnings<'v>(
+    components: impl Iterator<Item = &'v SystemVersionComponents>,
+    info: &SystemInfo,
+    config: &SandboxConfig,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let uses_runc = config
+        .docker_runtime
+        .as_deref()
+        .is_none_or(|runtime| runtime.contains("runc"));
+    let runc = components
+        .filter(|part| part.name.contains("runc"))
+        .find(|part| !is_mended(&part.version));
+    if let Some(runc) = runc.filter(|_| uses_runc) {
+        let version = runc
+            .version
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("runc version ");
+        warnings.push(format!(
+            "runc {version} may lack the fixes of 1.2.8 and 1.3.3 for escapes from containers; update it, or make sure \
+             that your distribution brought them in"
+        ));
+    }
+    for (limits, what) in [(info.memory_limit, "memory"), (info.pids_limit, "processes")] {
+        if limits == Some(false) {
+            warnings.push(format!(
+                "the engine cannot limit {what} here; a watch in the container does"
+            ));
+        }
+    }
+    warnings
+}
+
+fn users(info: &SystemInfo, kind: Kind, is_rootless: bool, is_remapped: bool) -> Users {
+    match (is_rootless, kind) {
+        (true, Kind::Podman) => return Users::OwnKept,
+        (true, Kind::Docker) => return Users::OwnAsRoot,
         _ => {}
     }
     // The engine keeps the data of remapped users in a folder named after their first number.
@@ -232,6 +281,7 @@ fn pair(version: &str) -> Option<(u32, u32)> {
 fn is_mended(runc: &str) -> bool {
     let mut numbers = runc
         .split(|mark: char| !mark.is_ascii_digit())
+        .filter(|number| !number.is_empty())
         .map(|number| number.parse::<u32>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     let found = (next(), next(), next());
@@ -251,6 +301,7 @@ mod tests {
     fn old_runtimes_are_known() {
         for (version, mended) in [
             ("1.1.5+ds1", false),
+            ("runc version 1.2.8\ncommit: 1", true),
             ("1.2.7", false),
             ("1.2.8", true),
             ("1.3.0-rc.1", false),

@@ -7,16 +7,16 @@ use super::engine::Users;
 use crate::sandbox::local;
 use crate::sandbox::output::SharedOutput;
 use crate::sandbox::process::{Ended, Stopped};
-use crate::sandbox::spec::Report;
+use crate::sandbox::spec::{Report, Task};
 use crate::sandbox::{ExecOutput, Exit, FileReply, FileRequest, Program, SandboxError};
 
 /// Whether the helper came to its own end: then nothing that it started is left.
-pub(super) fn is_whole(ended: &Ended) -> bool {
-    !matches!(ended.reports.last(), None | Some(Report::Ready { .. })) || is_probed(ended)
-}
-
-fn is_probed(ended: &Ended) -> bool {
-    ended.stopped.is_none() && ended.reports.len() == 1
+pub(super) fn is_whole(task: &Task, ended: &Ended) -> bool {
+    match (task, ended.reports.last()) {
+        (_, None) => false,
+        (Task::Probe, Some(_)) => ended.stopped.is_none(),
+        (Task::Command(_) | Task::Files(_), Some(last)) => !matches!(last, Report::Ready { .. }),
+    }
 }
 
 /// How a command ended. A helper without a last word was killed, which only the command, or memory

@@ -41,6 +41,10 @@ pub(super) async fn sweep(engine: &Engine) {
     let Ok(found) = engine.docker.list_containers(Some(options)).await else {
         return;
     };
+    // Where /proc hides the processes of others, a service that is alive would look dead.
+    if started(1).is_none() {
+        return;
+    }
     let own = own_label();
     for container in found {
         let runs = container.state == Some(ContainerSummaryStateEnum::RUNNING);
