@@ -115,6 +115,15 @@ fn task(socket: &mut UnixStream) -> Result<(), Failure> {
     let mut spec = Spec::receive(socket)?;
     let view = View::isolated(&spec.folders);
     let mut walls = look_around()?;
+    for folder in view.writable() {
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).map_err(|error| {
+            Failure::broken(format!(
+                "the container's user {} cannot write {} ({error}): its numbers are not those of this machine",
+                rustix::process::getuid().as_raw(),
+                folder.display()
+            ))
+        })?;
+    }
     walls.extend(confine::restrict(&view, &spec.limits, Isolation::Container)?);
     // The root of the container is read-only and shows nothing of the machine, so that Landlock is
     // a wall behind the wall; older engines forbid its calls.

@@ -36,6 +36,10 @@ const MEMORY_HEADROOM_MIB: u64 = 64;
 const SHM_BYTES: i64 = 256 << 20;
 const OPEN_FILES: i64 = 8192;
 
+/// Podman raises this limit where nobody names it, which not every machine lets it. It counts all
+/// processes of a user, so that it must not be small; the container has a count of its own.
+const PODMAN_PROCESSES: u64 = 32_768;
+
 /// What an image declares as a volume is a small piece of memory that ends with the container.
 const VOLUME_BYTES: i64 = 16 << 20;
 
@@ -204,11 +208,13 @@ fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
         hard: Some(most),
     };
     let mut ulimits = vec![limit("nofile", OPEN_FILES), limit("core", 0)];
-    // Podman raises this one where it is not named, which not every machine lets it.
-    let processes = getrlimit(Resource::Nproc)
-        .maximum
-        .filter(|_| plan.engine.kind == Kind::Podman);
-    ulimits.extend(processes.map(|most| limit("nproc", i64::try_from(most).unwrap_or(i64::MAX))));
+    if plan.engine.kind == Kind::Podman {
+        let own = getrlimit(Resource::Nproc).maximum.unwrap_or(PODMAN_PROCESSES);
+        ulimits.push(limit(
+            "nproc",
+            i64::try_from(own.min(PODMAN_PROCESSES)).unwrap_or(i64::MAX),
+        ));
+    }
     HostConfig {
         network_mode: Some("none".to_owned()),
         readonly_rootfs: Some(true),

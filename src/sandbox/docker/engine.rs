@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::models::{SystemInfo, SystemVersion, SystemVersionComponents};
+use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion, SystemVersionComponents};
 use bollard::{API_DEFAULT_VERSION, Docker};
 
 use crate::config::SandboxConfig;
@@ -152,12 +152,18 @@ fn judge(
         ));
     }
     has_runtime(&name, info, config)?;
-    let users = users(info, kind, has("rootless"), has("userns"));
+    // Podman 4 does not say it; its socket belongs to whoever runs it.
+    let is_rootless = has("rootless") || kind == Kind::Podman && socket_owner != 0;
+    let users = users(info, kind, is_rootless, has("userns"));
     if matches!(users, Users::OwnAsRoot | Users::OwnKept) && rustix::process::geteuid().as_raw() != socket_owner {
         return Err(unavailable(
             format!("{name} is rootless and belongs to user {socket_owner}, who cannot reach our folders"),
             "Run the service as that user, or name the socket of another engine",
         ));
+    }
+    let mut warnings = warnings(components, info, config);
+    if is_rootless && info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_1) {
+        warnings.push("on cgroup v1 a rootless engine limits neither memory nor processes; a watch does".to_owned());
     }
     Ok(Engine {
         docker,
@@ -165,7 +171,7 @@ fn judge(
         name,
         users,
         processors: info.ncpu.and_then(|count| u32::try_from(count).ok()),
-        warnings: warnings(components, info, config),
+        warnings,
     })
 }
 
@@ -347,6 +353,26 @@ mod tests {
             judged("1.41", &[seccomp, "name=rootless"], &config, own),
             Ok(Users::OwnAsRoot)
         );
+        let podman = SystemVersion {
+            components: Some(vec![SystemVersionComponents {
+                name: "Podman Engine".to_owned(),
+                ..SystemVersionComponents::default()
+            }]),
+            ..version("1.41")
+        };
+        for (owner, expected) in [
+            (0, Users::Same),
+            (own, if own == 0 { Users::Same } else { Users::OwnKept }),
+        ] {
+            let mut found = info(&[seccomp]);
+            found.docker_root_dir = None;
+            assert_eq!(
+                judge(docker(), &podman, &found, &config, owner)
+                    .map(|engine| engine.users)
+                    .ok(),
+                Some(expected)
+            );
+        }
         for (api, options, owner, problem) in [
             ("1.40", &[seccomp][..], own, "1.41 is needed"),
             ("", &[seccomp], own, "1.41 is needed"),

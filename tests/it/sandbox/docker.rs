@@ -9,13 +9,15 @@ use super::engines::ask;
 use super::export::Checkout;
 use super::*;
 
-/// Containers of this test process.
-fn own_containers() -> Vec<Value> {
-    let marker = format!("/{}/", std::process::id());
+/// Containers that show this run's folder.
+fn containers_of(folder: &Path) -> Vec<Value> {
+    let own = folder.display().to_string();
     let all = ask("GET", "/containers/json?all=1", "");
+    let shows = |mount: &Value| mount["Source"].as_str().is_some_and(|source| source.starts_with(&own));
     let ours = |container: &&Value| {
-        let label = container["Labels"]["forgehand.owner"].as_str();
-        label.is_some_and(|label| label.contains(&marker))
+        container["Mounts"]
+            .as_array()
+            .is_some_and(|mounts| mounts.iter().any(shows))
     };
     all.as_array().expect("a list").iter().filter(ours).cloned().collect()
 }
@@ -45,7 +47,7 @@ fn the_container_is_as_hard_as_it_can_be() {
         ] {
             assert!(description.contains(layer), "{layer} in {description}");
         }
-        let containers = own_containers();
+        let containers = containers_of(run.folder.path());
         let [container] = containers.as_slice() else {
             panic!("{containers:?}")
         };
@@ -228,13 +230,14 @@ fn an_image_is_found_by_its_own_id_and_a_moved_tag_is_not_followed() {
 fn nothing_is_left_when_a_sandbox_is_closed_or_forgotten() {
     docker_as_each_user(async || {
         let run = Run::open().await;
-        assert_eq!(own_containers().len(), 1);
+        assert_eq!(containers_of(run.folder.path()).len(), 1);
         run.sandbox.close().await;
-        assert_eq!(own_containers(), [] as [Value; 0]);
+        assert_eq!(containers_of(run.folder.path()), [] as [Value; 0]);
         let run = Run::open().await;
-        assert_eq!(own_containers().len(), 1);
+        let folder = run.folder.path().to_owned();
+        assert_eq!(containers_of(&folder).len(), 1);
         drop(run);
-        soon("the end of a forgotten container", || own_containers().is_empty());
+        soon("the end of a forgotten container", || containers_of(&folder).is_empty());
     });
 }
 
@@ -267,8 +270,8 @@ fn containers_of_dead_services_are_removed() {
 }
 
 async fn own_containers_label() -> String {
-    let _run = Run::open().await;
-    let containers = own_containers();
+    let run = Run::open().await;
+    let containers = containers_of(run.folder.path());
     let label = containers[0]["Labels"]["forgehand.owner"].as_str();
     label.expect("a label").to_owned()
 }
