@@ -12,10 +12,12 @@ use crate::phrase::Language;
 use crate::secret::Secret;
 
 mod check;
+mod image;
 mod load;
 mod section;
 mod value;
 
+pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};

@@ -5,7 +5,6 @@
 use serde::Deserialize;
 
 use crate::config::SandboxConfig;
-use crate::sandbox::may_choose_image;
 
 /// Where the file stands in a repository.
 pub const REPO_CONFIG_PATH: &str = ".github/forgehand.toml";
@@ -88,7 +87,7 @@ impl RepoConfig {
     /// Keys that are set and that are not acted on, so that the person is told: an image where the
     /// sandbox has none or the operator did not list it, and what this version cannot do.
     pub fn not_built(&self, sandbox: &SandboxConfig) -> Vec<&'static str> {
-        let is_refused = |image: &String| !may_choose_image(sandbox, image);
+        let is_refused = |image: &String| !sandbox.lets_choose(image);
         let set = [
             ("image", self.image.as_ref().is_some_and(is_refused)),
             ("egress", !self.egress.is_empty()),

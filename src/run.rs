@@ -126,7 +126,7 @@ pub struct Work {
 impl Work {
     /// The sandbox's section with the image that the repository chose, if the operator lets it.
     fn sandbox(&self, ports: &Ports) -> SandboxConfig {
-        crate::sandbox::image_of_repository(&ports.sandbox, self.repo_config.image.as_deref())
+        ports.sandbox.with_image_of(self.repo_config.image.as_deref())
     }
 }
 

@@ -35,7 +35,6 @@ mod spec;
 mod supervise;
 mod watch;
 
-pub(crate) use docker::{check_image_name, image_of_repository, may_choose_image};
 pub use request::{Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
 
 /// The command line word under which `main` calls [`helper_main`].

@@ -98,7 +98,7 @@ impl SandboxConfig {
         }
         let named = self.image.iter().map(|image| ("sandbox.image", image));
         for (key, image) in named.chain(self.images.iter().map(|image| ("sandbox.images", image))) {
-            if let Err(problem) = crate::sandbox::check_image_name(image, self.image_by_tag) {
+            if let Err(problem) = super::check_image_name(image, self.image_by_tag) {
                 problems.push(format!("{key}: {problem}"));
             }
         }
