@@ -78,8 +78,10 @@ mod tests {
 
     #[test]
     fn x08_a_repository_chooses_only_what_is_listed() {
-        let mut config = SandboxConfig::default();
-        config.images = vec!["a".to_owned()];
+        let mut config = SandboxConfig {
+            images: vec!["a".to_owned()],
+            ..SandboxConfig::default()
+        };
         assert_eq!(
             config.with_image_of(Some("a")).image,
             None,
