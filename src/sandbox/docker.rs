@@ -96,7 +96,7 @@ impl DockerSandbox {
 
     async fn front(&self) -> Result<Arc<Container>, SandboxError> {
         let mut front = self.front.lock().await;
-        if let Some(container) = front.as_ref() {
+        if let Some(container) = front.as_ref().filter(|container| !container.is_spoiled()) {
             return Ok(container.clone());
         }
         let container = Arc::new(self.container(Extras::default()).await?);
@@ -153,7 +153,13 @@ impl DockerSandbox {
                     cancel,
                     closing: &self.closing,
                 };
-                match stream::run(&container, &spec, kept, stops).await {
+                let watch = Watch {
+                    sandbox: self,
+                    container: Some(container.clone()),
+                };
+                let ran = stream::run(&container, &spec, kept, stops).await;
+                watch.is_over();
+                match ran {
                     Ok(ended) => {
                         if !judge::is_whole(&spec.task, &ended) {
                             self.give_up(&container).await;
@@ -252,6 +258,33 @@ impl DockerSandbox {
             return Err(failure(&ended));
         }
         Ok(Tools::found(&ended.reports, &kept.text()))
+    }
+}
+
+/// Ends the container when nobody waits for its command any more: Docker then ends the command by
+/// itself, podman does not.
+struct Watch<'s> {
+    sandbox: &'s DockerSandbox,
+    container: Option<Arc<Container>>,
+}
+
+impl Watch<'_> {
+    fn is_over(mut self) {
+        self.container = None;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Some(container) = self.container.take() else {
+            return;
+        };
+        container.spoil();
+        // Without a runtime our process is ending, and the container with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let removal = async move { container.remove().await };
+            self.sandbox.running.spawn_on(removal, &runtime);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bollard::Docker;
 use bollard::exec::{CreateExecOptions, StartExecResults};
@@ -82,6 +83,8 @@ pub(super) struct Container {
     id: String,
     command: Vec<String>,
     pub(super) warnings: Vec<String>,
+    /// Whether it is about to be ended, and not to be used any more.
+    spoiled: AtomicBool,
     _held: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
 }
 
@@ -113,6 +116,7 @@ impl Container {
                 id: created.id,
                 command: plan.program.command(CONTAINED),
                 warnings: created.warnings,
+                spoiled: AtomicBool::new(false),
                 _held: Mutex::new(held),
                 docker,
             }),
@@ -138,6 +142,15 @@ impl Container {
             StartExecResults::Attached { output, input } => Ok(Streams { output, input }),
             StartExecResults::Detached => Err(SandboxError::Broken("the engine kept a command's streams".to_owned())),
         }
+    }
+
+    /// Takes it out of use.
+    pub(super) fn spoil(&self) {
+        self.spoiled.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Ordering::Acquire)
     }
 
     /// Ends everything in it; afterwards nothing of it is alive.

@@ -60,8 +60,8 @@ fn the_container_is_as_hard_as_it_can_be() {
             ("Privileged", Value::from(false)),
             ("AutoRemove", Value::from(true)),
             ("PidsLimit", Value::from(512 + 64)),
-            ("Memory", Value::from((4096 + 64) << 20)),
-            ("MemorySwap", Value::from((4096 + 64) << 20)),
+            ("Memory", Value::from((4096_u64 + 64) << 20)),
+            ("MemorySwap", Value::from((4096_u64 + 64) << 20)),
             ("NanoCpus", Value::from(2_000_000_000_u64)),
             ("CapDrop", Value::from(vec!["ALL"])),
             ("SecurityOpt", Value::from(vec!["no-new-privileges"])),
@@ -94,12 +94,16 @@ fn commands_in_the_background_stand_alone_and_end() {
         assert_eq!(run.sandbox.running().len(), 1);
         assert!(!run.ok("ps ax").await.contains(&marker), "others do not see it");
         assert_eq!(run.ok("cat /tmp/shared").await, "x\n", "but its files");
-        let seen = run
-            .sandbox
-            .output(id, Part::New, Duration::from_millis(1), &cancel)
-            .await
-            .expect("it");
-        assert_eq!((seen.output.as_str(), seen.exit), ("begun\n", None));
+        let waiting = Instant::now();
+        loop {
+            let moment = Duration::from_millis(1);
+            let seen = run.sandbox.output(id, Part::All, moment, &cancel).await.expect("it");
+            assert_eq!(seen.exit, None, "{}", seen.output);
+            if seen.output == "begun\n" {
+                break;
+            }
+            assert!(waiting.elapsed() < Duration::from_secs(10), "{}", seen.output);
+        }
         let started = Instant::now();
         run.sandbox.stop(id).await.expect("its end");
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
