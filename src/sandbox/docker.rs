@@ -158,7 +158,7 @@ impl DockerSandbox {
                     container: Some(container.clone()),
                 };
                 let ran = stream::run(&container, &spec, kept, stops).await;
-                watch.is_over();
+                watch.disarm();
                 match ran {
                     Ok(ended) => {
                         if !judge::is_whole(&spec.task, &ended) {
@@ -269,7 +269,7 @@ struct Watch<'s> {
 }
 
 impl Watch<'_> {
-    fn is_over(mut self) {
+    fn disarm(mut self) {
         self.container = None;
     }
 }
