@@ -199,6 +199,8 @@ fn body(plan: &Plan, extras: &Extras) -> ContainerCreateBody {
         stdin_once: Some(true),
         attach_stdin: Some(true),
         network_disabled: Some(true),
+        // Podman asks gently before it removes one by force, and waits.
+        stop_timeout: Some(0),
         healthcheck: Some(HealthConfig {
             test: Some(vec!["NONE".to_owned()]),
             ..HealthConfig::default()
