@@ -160,7 +160,7 @@ impl Indexes {
 }
 
 /// The repositories whose objects a repository borrows. It is written by git or by us alone.
-fn lenders(repo: &Path) -> Vec<PathBuf> {
+pub fn lenders(repo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(repo.join("objects/info/alternates")).unwrap_or_default();
     let lines = text.get(..text.len().min(MAX_ALTERNATES)).unwrap_or_default().lines();
     lines.map(|line| repo.join("objects").join(line)).collect()

@@ -16,7 +16,9 @@ use crate::app::prepare_state_dir;
 use crate::config::Config;
 use crate::git::{Git, GitError};
 use crate::ids::CommitSha;
-use crate::retrieval::index::{Bounds, Edit, Index, Limits, Progress, Reader, Stats};
+use crate::retrieval::apart::{self, Order};
+use crate::retrieval::code_search::lenders;
+use crate::retrieval::index::{Edit, Index, Limits, Progress, Reader, Stats};
 use crate::retrieval::view::View;
 
 /// Indexing Linux takes minutes; a longer time is a fault.
@@ -71,17 +73,32 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
         .create(&folder)
         .with_context(|| format!("make the folder {}", folder.display()))?;
     let index = Index::open(&folder, Limits::default(), Reader::default())?;
-    let bar = Bar::new(show);
-    let view = tokio::task::block_in_place(|| {
-        let bounds = Bounds {
-            cancel: &CancellationToken::new(),
-            until: began + TIMEOUT,
-            progress: &|progress| bar.show(progress),
-        };
-        index.update(&git, &place.git_dir, &place.head, &bounds)
-    });
-    bar.end();
-    let view = view?;
+    let (view, parsed) = match index.view(&place.head) {
+        Some(view) => (view, 0),
+        None => {
+            let bar = Bar::new(show);
+            let order = Order {
+                index: folder.clone(),
+                lenders: lenders(&place.git_dir),
+                repo: place.git_dir.clone(),
+                commit: place.head.clone(),
+                limits: Limits::default(),
+                max_time: TIMEOUT,
+            };
+            let program = surroundings()?.program;
+            let made = apart::update(&program, &order, &CancellationToken::new(), |progress| {
+                bar.show(progress)
+            })
+            .await;
+            bar.end();
+            let parsed = made.context("make the index")?;
+            let index = Index::open(&folder, Limits::default(), Reader::default())?;
+            (
+                index.view(&place.head).context("the index does not hold the commit")?,
+                parsed,
+            )
+        }
+    };
     let edits = place
         .edited
         .map_or_else(Vec::new, |(root, paths)| read_edits(&root, paths));
@@ -95,7 +112,10 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
         head: place.head,
         git_dir: place.git_dir,
         edits: edits.len(),
-        stats: index.stats(),
+        stats: Stats {
+            parsed,
+            ..Index::open(&folder, Limits::default(), Reader::default())?.stats()
+        },
         folder,
         took: began.elapsed(),
     })

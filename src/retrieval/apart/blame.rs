@@ -153,3 +153,43 @@ fn left_out(folder: &Path) -> io::Result<Vec<String>> {
         .read_to_string(&mut text)?;
     Ok(text.lines().map(str::to_owned).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_dead_process_was_reading_is_left_out() {
+        let index = tempfile::tempdir().unwrap();
+        let folder = folder(index.path()).unwrap();
+        let own = std::process::id();
+        // No process has such a number.
+        let dead = u32::MAX - 1;
+        for (process, thread, text) in [
+            (dead, 0, "0123456789abcdef\n"),
+            (dead, 1, "                \n"),
+            (dead, 2, "no name at all.."),
+            (dead - 1, 0, "1111111111111111\n"),
+            (own, 0, "2222222222222222\n"),
+        ] {
+            std::fs::write(folder.join(format!("{READING}{process}-{thread}")), text).unwrap();
+        }
+        assert_eq!(settle(index.path(), dead).unwrap(), ["0123456789abcdef"]);
+        assert_eq!(left_out(&folder).unwrap(), ["0123456789abcdef"]);
+        // What others read that live is theirs; what others read that are gone blames nobody.
+        let left: Vec<u32> = notes(&folder)
+            .unwrap()
+            .into_iter()
+            .map(|(_, process)| process)
+            .collect();
+        assert_eq!(left, [own]);
+        assert!(settle(index.path(), dead).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_same_bytes_in_another_language_have_another_name() {
+        assert_eq!(name_of("a/b.rs", b"x"), name_of("c.rs", b"x"));
+        assert_ne!(name_of("a/b.rs", b"x"), name_of("a/b.py", b"x"));
+        assert_ne!(name_of("a/b.rs", b"x"), name_of("a/b.rs", b"y"));
+    }
+}
