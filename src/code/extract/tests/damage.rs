@@ -23,7 +23,7 @@ fn whatever_bytes_come_extraction_returns() {
     let name = "code::extract::tests::damage::whatever_bytes_come_here";
     for _ in 0..MAX_DEATHS {
         let ended = Command::new(&own)
-            .args(["--exact", "--ignored", name])
+            .args(["--exact", "--ignored", "--nocapture", name])
             .output()
             .expect("a process");
         let said = format!(
@@ -48,6 +48,8 @@ fn whatever_bytes_come_here() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     for (path, text) in PROGRAMS {
+        // The last of these lines names the grammar that a process died of.
+        println!("{path}, seed {seed}");
         for variant in 0..VARIANTS {
             let bytes = match variant % 4 {
                 0 => noise(&mut random),
