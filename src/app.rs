@@ -349,12 +349,15 @@ impl App {
     pub fn ports(&self) -> anyhow::Result<Ports> {
         let mut ports = ports::open(&self.config, &self.surroundings, &self.clock, &self.redactor)?;
         // A service has a state folder of its own, named or not.
-        ports.indexes = ports::indexes(
-            &self.config,
-            &self.surroundings,
-            &ports.git,
-            &self.config.server.state_dir,
-        );
+        let indexes = || {
+            ports::indexes(
+                &self.config,
+                &self.surroundings,
+                &ports.git,
+                &self.config.server.state_dir,
+            )
+        };
+        ports.indexes = self.config.retrieval.enabled.then(indexes);
         Ok(ports)
     }
 }

@@ -62,7 +62,8 @@ pub(super) fn with_model(
         egress: egress(&config.egress, surroundings)?,
         agent: config.agent.clone(),
         indexes: record::folder(config, surroundings)
-            .and_then(|records| indexes(config, surroundings, &git, records.parent()?)),
+            .filter(|_| config.retrieval.enabled)
+            .and_then(|records| Some(indexes(config, surroundings, &git, records.parent()?))),
         retrieval: config.retrieval.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),
@@ -73,16 +74,14 @@ pub(super) fn with_model(
 }
 
 /// Where the indexes of code are kept: below a state folder.
-pub(super) fn indexes(config: &Config, surroundings: &Surroundings, git: &Git, state_dir: &Path) -> Option<Indexes> {
+pub(super) fn indexes(config: &Config, surroundings: &Surroundings, git: &Git, state_dir: &Path) -> Indexes {
     let retrieval = &config.retrieval;
     let limits = Limits {
         max_bytes: retrieval.max_disk_mib.saturating_mul(1 << 20),
         max_threads: retrieval.max_threads as usize,
         ..Limits::default()
     };
-    retrieval
-        .enabled
-        .then(|| Indexes::new(state_dir, &surroundings.program, git, limits))
+    Indexes::new(state_dir, &surroundings.program, git, limits)
 }
 
 /// The same ports for a run that a person began on a checkout: what the rules ask about reaches

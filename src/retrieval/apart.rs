@@ -94,9 +94,7 @@ pub async fn update(
     progress: impl Fn(Progress) + Send,
 ) -> Result<u64, Problem> {
     let failed = |problem: &dyn std::fmt::Display| Problem::Failed(problem.to_string());
-    tokio::fs::create_dir_all(&order.index)
-        .await
-        .map_err(|error| failed(&format!("{}: {error}", order.index.display())))?;
+    make_folder(&order.index).map_err(|error| failed(&format!("{}: {error}", order.index.display())))?;
     // What processes left that were killed.
     blame::settle(&order.index, 0).map_err(|error| failed(&error))?;
     let mut deaths = 0;
@@ -126,6 +124,12 @@ pub async fn update(
             }
         }
     }
+}
+
+/// Makes the folder of an index, which tells of private code: nobody else may look into it.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// How a process ended.

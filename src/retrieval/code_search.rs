@@ -71,11 +71,12 @@ impl Indexes {
         let (tell, news) = watch::channel(News::Working(Progress { done: 0, all: 0 }));
         let (indexes, repo, commit) = (self.clone(), repo.to_owned(), commit.clone());
         let task = tokio::spawn(async move {
-            let (made, past) = tokio::join!(indexes.make(&repo, &commit, &tell), indexes.past(&repo, &commit));
+            let progress = |progress| drop(tell.send(News::Working(progress)));
+            let (made, past) = tokio::join!(indexes.bring(&repo, &commit, progress), indexes.past(&repo, &commit));
             let last = match made {
-                Ok((index, view)) => News::Ready(Ready {
-                    index,
-                    view,
+                Ok(brought) => News::Ready(Ready {
+                    index: brought.index,
+                    view: brought.view,
                     commit,
                     past,
                 }),
@@ -103,12 +104,16 @@ impl Indexes {
         }
     }
 
-    async fn make(
+    /// Brings the index of a bare repository to a commit, unless it is there already.
+    ///
+    /// # Errors
+    /// Why there is no index of it, in words.
+    pub async fn bring(
         &self,
         repo: &Path,
         commit: &CommitSha,
-        tell: &watch::Sender<News>,
-    ) -> Result<(Arc<Index>, Arc<View>), String> {
+        progress: impl Fn(Progress) + Send,
+    ) -> Result<Brought, String> {
         let folder = self.folder_of(repo);
         let repo = repo.canonicalize().unwrap_or_else(|_| repo.to_owned());
         if let Some(ready) = self.at_hand(&folder, commit).await? {
@@ -122,24 +127,25 @@ impl Indexes {
             limits: self.limits.clone(),
             max_time: MAX_TIME,
         };
-        let progress = |progress| drop(tell.send(News::Working(progress)));
-        apart::update(&self.program, &order, &CancellationToken::new(), progress)
+        let parsed = apart::update(&self.program, &order, &CancellationToken::new(), progress)
             .await
             .map_err(|problem| problem.to_string())?;
         let ready = self.at_hand(&folder, commit).await?;
-        ready.ok_or_else(|| "the index does not hold the commit".to_owned())
+        let ready = ready.ok_or_else(|| "the index does not hold the commit".to_owned())?;
+        Ok(Brought { parsed, ..ready })
     }
 
-    /// The history up to a commit, or why there is none.
-    async fn past(&self, repo: &Path, commit: &CommitSha) -> Result<Arc<History>, String> {
+    /// The history of a repository up to a commit, kept beside its index.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub async fn past(&self, repo: &Path, commit: &CommitSha) -> Result<Arc<History>, String> {
         let (file, git) = (self.folder_of(repo).join(HISTORY), self.git.clone());
         let (repo, commit) = (repo.to_owned(), commit.clone());
         let read = tokio::task::spawn_blocking(move || {
             let mut history = History::load(&file);
             // What cannot be kept is read again the next time.
-            let kept = file
-                .parent()
-                .is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());
+            let kept = file.parent().is_some_and(|folder| apart::make_folder(folder).is_ok());
             let extended = history.extend(&git, &repo, &commit, kept.then_some(file.as_path()));
             extended.map_err(|error| error.to_string())?;
             Ok(Arc::new(history))
@@ -148,19 +154,35 @@ impl Indexes {
     }
 
     /// The index and the view of a commit, when it is ready.
-    async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<(Arc<Index>, Arc<View>)>, String> {
+    async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<Brought>, String> {
         let (folder, limits, commit) = (folder.to_owned(), self.limits.clone(), commit.clone());
         let opened = tokio::task::spawn_blocking(move || {
+            apart::make_folder(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
             let index = Index::open(&folder, limits, Reader::default()).map_err(|error| error.to_string())?;
             let view = index.view(&commit);
-            Ok(view.map(|view| (Arc::new(index), view)))
+            Ok(view.map(|view| Brought {
+                index: Arc::new(index),
+                view,
+                parsed: 0,
+            }))
         });
         opened.await.map_err(|error| error.to_string())?
     }
 }
 
+/// An index that holds a commit.
+#[derive(Debug, Clone)]
+pub struct Brought {
+    /// The index.
+    pub index: Arc<Index>,
+    /// The commit in it.
+    pub view: Arc<View>,
+    /// Blobs that were parsed for it just now.
+    pub parsed: u64,
+}
+
 /// The repositories whose objects a repository borrows. It is written by git or by us alone.
-pub fn lenders(repo: &Path) -> Vec<PathBuf> {
+fn lenders(repo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(repo.join("objects/info/alternates")).unwrap_or_default();
     let lines = text.get(..text.len().min(MAX_ALTERNATES)).unwrap_or_default().lines();
     lines.map(|line| repo.join("objects").join(line)).collect()

@@ -2,27 +2,20 @@
 //! checkout on top. Called by the commands that ask the index. Never writes into the repository.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use sha2::{Digest as _, Sha256};
-use tokio_util::sync::CancellationToken;
 
 use super::{Context, Usage, surroundings};
-use crate::app::prepare_state_dir;
-use crate::config::Config;
+use crate::app::{ports, prepare_state_dir, record};
 use crate::git::{Git, GitError};
 use crate::ids::CommitSha;
-use crate::retrieval::apart::{self, Order};
-use crate::retrieval::code_search::lenders;
-use crate::retrieval::index::{Edit, Index, Limits, Progress, Reader, Stats};
+use crate::retrieval::code_search::{Brought, Indexes};
+use crate::retrieval::index::{Edit, Progress, Stats};
 use crate::retrieval::view::View;
 
-/// Indexing Linux takes minutes; a longer time is a fault.
-const TIMEOUT: Duration = Duration::from_secs(3600);
 /// Edited files that are read; of a checkout with more the rest is as committed.
 const MAX_EDITS: usize = 5_000;
 /// Largest edited file that is read.
@@ -49,6 +42,7 @@ pub(super) struct Indexed {
     pub(super) edits: usize,
     pub(super) stats: Stats,
     pub(super) folder: PathBuf,
+    pub(super) indexes: Indexes,
     pub(super) took: Duration,
 }
 
@@ -66,39 +60,20 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     let config = context.config()?;
     let git = Git::find()?;
     let place = find(&git, folder).await?;
-    let folder = state_folder(&config)?.join("index").join(name_of(&place.git_dir));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .with_context(|| format!("make the folder {}", folder.display()))?;
-    let index = Index::open(&folder, Limits::default(), Reader::default())?;
-    let (view, parsed) = match index.view(&place.head) {
-        Some(view) => (view, 0),
-        None => {
-            let bar = Bar::new(show);
-            let order = Order {
-                index: folder.clone(),
-                lenders: lenders(&place.git_dir),
-                repo: place.git_dir.clone(),
-                commit: place.head.clone(),
-                limits: Limits::default(),
-                max_time: TIMEOUT,
-            };
-            let program = surroundings()?.program;
-            let made = apart::update(&program, &order, &CancellationToken::new(), |progress| {
-                bar.show(progress)
-            })
-            .await;
-            bar.end();
-            let parsed = made.context("make the index")?;
-            let index = Index::open(&folder, Limits::default(), Reader::default())?;
-            (
-                index.view(&place.head).context("the index does not hold the commit")?,
-                parsed,
-            )
-        }
-    };
+    let surroundings = surroundings()?;
+    if config.origins.contains_key("server.state_dir") {
+        prepare_state_dir(&config.server.state_dir)?;
+    }
+    let records = record::folder(&config, &surroundings);
+    let state = records.as_deref().and_then(Path::parent);
+    let state = state.context("neither HOME nor XDG_STATE_HOME names a folder; set server.state_dir to one")?;
+    let indexes = ports::indexes(&config, &surroundings, &git, state);
+    let bar = Bar::new(show);
+    let brought = indexes
+        .bring(&place.git_dir, &place.head, |progress| bar.show(progress))
+        .await;
+    bar.end();
+    let Brought { index, view, parsed } = brought.map_err(|why| anyhow::anyhow!("the index: {why}"))?;
     let edits = place
         .edited
         .map_or_else(Vec::new, |(root, paths)| read_edits(&root, paths));
@@ -110,28 +85,16 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     Ok(Indexed {
         view,
         head: place.head,
-        git_dir: place.git_dir,
         edits: edits.len(),
         stats: Stats {
             parsed,
-            ..Index::open(&folder, Limits::default(), Reader::default())?.stats()
+            ..index.stats()
         },
-        folder,
+        folder: indexes.folder_of(&place.git_dir),
+        git_dir: place.git_dir,
+        indexes,
         took: began.elapsed(),
     })
-}
-
-/// The state folder where one is configured, otherwise where programs keep what they remember for
-/// their user.
-fn state_folder(config: &Config) -> anyhow::Result<PathBuf> {
-    if config.origins.contains_key("server.state_dir") {
-        return prepare_state_dir(&config.server.state_dir);
-    }
-    let surroundings = surroundings()?;
-    let home = || Some(surroundings.home.as_ref()?.join(".local/state"));
-    let state = surroundings.state_home.clone().or_else(home);
-    let state = state.context("neither HOME nor XDG_STATE_HOME names a folder; set server.state_dir to one")?;
-    Ok(state.join("forgehand"))
 }
 
 async fn find(git: &Git, folder: &Path) -> anyhow::Result<Place> {
@@ -157,20 +120,6 @@ async fn find(git: &Git, folder: &Path) -> anyhow::Result<Place> {
         head: repo.head,
         edited: Some((repo.root, paths)),
     })
-}
-
-/// A name that people recognize and that no other repository has.
-fn name_of(git_dir: &Path) -> String {
-    let mut parts = git_dir.components().filter_map(|part| part.as_os_str().to_str());
-    let name = parts.rfind(|part| !matches!(*part, ".git" | "repo"));
-    let name = name.unwrap_or_default().trim_end_matches(".git");
-    let plain: String = name
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c))
-        .take(40)
-        .collect();
-    let hash = hex::encode(Sha256::digest(git_dir.as_os_str().as_encoded_bytes()));
-    format!("{plain}-{}", &hash[..12])
 }
 
 /// The contents of edited files. A link is left out: what it points to may be anything.

@@ -9,9 +9,7 @@ use anyhow::bail;
 
 use super::indexed::{self, Show};
 use super::{Context, Usage, show};
-use crate::git::Git;
 use crate::model::tokens_of;
-use crate::retrieval::history::History;
 use crate::retrieval::query::Query;
 use crate::retrieval::rank::{Chronicle, Ranker, Sources};
 
@@ -48,8 +46,9 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     }
     let tell = if args.json { Show::Nothing } else { Show::Progress };
     let indexed = indexed::open(context, &args.dir, tell).await?;
+    let past = indexed.indexes.past(&indexed.git_dir, &indexed.head).await;
     let answer = tokio::task::block_in_place(|| {
-        let past = history(&indexed).and_then(|history| {
+        let past = past.and_then(|history| {
             let past = Chronicle::new(history, &indexed.view, &indexed.head);
             past.ok_or_else(|| "the commit is not in it".to_owned())
         });
@@ -68,14 +67,4 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
-}
-
-/// The history of the repository, kept beside its index.
-fn history(indexed: &indexed::Indexed) -> Result<Arc<History>, String> {
-    let git = Git::find().map_err(|error| error.to_string())?;
-    let file = indexed.folder.join("history");
-    let mut history = History::load(&file);
-    let extended = history.extend(&git, &indexed.git_dir, &indexed.head, Some(&file));
-    extended.map_err(|error| error.to_string())?;
-    Ok(Arc::new(history))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::checkout::Checkout;
+use super::checkout::{Checkout, finish};
 
 fn checkout() -> Checkout {
     let checkout = Checkout::new();
@@ -92,4 +92,18 @@ fn a_bare_repository_is_read_without_a_checkout() {
     assert_eq!(symbols.out, "shop/cart.py:4 Cart\n");
     let nothing = checkout.user.run(&["index", "/"]);
     nothing.assert_code(64);
+}
+
+/// What a run has indexed need not be indexed again at the terminal, and nobody else reads it.
+#[test]
+fn a_run_and_the_commands_share_one_index() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let checkout = checkout();
+    let turns = serde_json::json!([finish("nothing_to_do", "It is right as it is.")]);
+    checkout.task(&turns, &[]).assert_code(0);
+    let index = json(&checkout.user.run(&["index", ".", "--json"]).out);
+    assert_eq!(index["parsed"], 0, "{index}");
+    let folder = index["folder"].as_str().expect("a folder");
+    let mode = std::fs::metadata(folder).expect("the folder").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
