@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -556,6 +557,7 @@ fn version_of(program: &Path) -> Option<String> {
         .envs(ENVIRONMENT.iter().copied())
         .current_dir("/")
         .stdin(Stdio::null())
+        .process_group(0)
         .output()
         .ok()?;
     let text = text::plain_output(&String::from_utf8_lossy(&output.stdout));

@@ -147,6 +147,8 @@ async fn once(program: &Path, order: &Order, progress: &(impl Fn(Progress) + Sen
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        // A Ctrl-C at this terminal is not its death: it would look like that of a grammar.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     // Held until the end: when this process dies, the helper sees its input end.

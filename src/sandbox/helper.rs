@@ -55,7 +55,7 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
 
 fn enter() -> Result<(), Failure> {
     raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
-    rustix::process::setsid().step(|| "start a session".to_owned())?;
+    raw::leave_terminal().step(|| "leave the terminal".to_owned())?;
     if rustix::process::geteuid().is_root() {
         raw::unshare(NAMESPACES).step(|| "create namespaces as root".to_owned())?;
     } else {
@@ -134,8 +134,11 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     };
     die_with_parent()?;
     raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
-    // Alone in its namespace the process already has a session of its own; without, it needs one.
-    let _ = rustix::process::setsid();
+    // The first process of a namespace can start a session; without one, this process leads a
+    // group and cannot.
+    if rustix::process::setsid().is_err() {
+        raw::leave_terminal().step(|| "leave the terminal".to_owned())?;
+    }
     let spec = Spec::receive(socket)?;
     let view = match spec.isolation {
         Isolation::Namespaces => {

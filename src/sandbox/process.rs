@@ -119,6 +119,8 @@ fn start(helper: &Path, isolation: Isolation) -> std::io::Result<(Child, UnixStr
         .stdin(OwnedFd::from(theirs))
         .stdout(writer.try_clone()?)
         .stderr(writer)
+        // From its first moment out of reach of a Ctrl-C at this terminal: the run ends it, gently.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     Ok((
@@ -173,5 +175,27 @@ fn not_started(helper: &Path, error: &io::Error) -> SandboxError {
                 .to_owned(),
         },
         _ => SandboxError::Broken(problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::process::Pid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_to_the_group_of_the_service_does_not_reach_a_helper() {
+        let folder = tempfile::tempdir().unwrap();
+        let helper = folder.path().join("helper");
+        std::fs::write(&helper, "#!/bin/sh\nread -r line\n").unwrap();
+        std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for isolation in [Isolation::Namespaces, Isolation::None] {
+            let (child, _socket, _output) = start(&helper, isolation).unwrap();
+            let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+            assert_eq!(rustix::process::getpgid(Some(pid)).unwrap(), pid);
+        }
     }
 }

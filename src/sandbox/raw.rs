@@ -1,10 +1,12 @@
-//! The two system calls that Rust cannot offer as safe. Called by the helper only.
+//! The three system calls that Rust cannot offer as safe. Called by the helper only.
 //! Never does anything but these calls.
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
+use rustix::ioctl::{NoArg, Opcode, ioctl};
 use rustix::thread::UnshareFlags;
 
 /// Moves this process into new namespaces.
@@ -33,4 +35,17 @@ pub(super) fn close_all_on_exec() -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Gives up the controlling terminal, if there is one, so that nothing started from here can read
+/// from it or type into it. For a process that leads a group and so cannot start a session.
+pub(super) fn leave_terminal() -> Result<(), Errno> {
+    let terminal = match rustix::fs::open("/dev/tty", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(terminal) => terminal,
+        // There is no terminal, no such file, or the terminal was hung up.
+        Err(Errno::NXIO | Errno::NOENT | Errno::IO) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // SAFETY: the request takes no argument and touches no memory of this process.
+    unsafe { ioctl(terminal, NoArg::<{ libc::TIOCNOTTY as Opcode }>::new()) }
 }
