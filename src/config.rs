@@ -12,10 +12,12 @@ use crate::phrase::Language;
 use crate::secret::Secret;
 
 mod check;
+mod image;
 mod load;
 mod section;
 mod value;
 
+pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};
@@ -137,7 +139,8 @@ section! {
 section! {
     /// Where commands of repositories and models run.
     pub struct SandboxConfig "sandbox" {
-        /// `local`: namespaces, Landlock and seccomp on this machine.
+        /// `local`: namespaces, Landlock and seccomp on this machine. `docker`: containers of Docker or
+        /// podman, rootless ones too.
         backend: SandboxBackend = "\"local\"",
         /// Run without isolation when the kernel refuses it. Dangerous; shown everywhere.
         unsafe_local: bool = "false",
@@ -157,6 +160,20 @@ section! {
         uid_base: u32 = "2000000",
         /// Program whose `sandbox-helper` command builds the sandbox; without it, this program.
         helper: Option<PathBuf> = "",
+        /// Image of the containers, by digest (`NAME@sha256:…`) or by its own id (`sha256:…`). It must
+        /// be at the engine already.
+        image: Option<String> = "",
+        /// Images that a repository's own file may choose instead, written as it has to write them.
+        images: Vec<String> = "[]",
+        /// Whether images may be named by tags, which can come to mean something else.
+        image_by_tag: bool = "false",
+        /// Processors of one container; local commands share the machine's.
+        cpus: f64 = "2.0",
+        /// The engine's Unix socket; without it, the first of Docker's and podman's usual ones.
+        docker_socket: Option<PathBuf> = "",
+        /// Runtime of the containers as the engine knows it, such as `runsc` or `kata`; without it, the
+        /// engine's default.
+        docker_runtime: Option<String> = "",
     }
 }
 
@@ -403,6 +420,8 @@ value::choice! {
     pub enum SandboxBackend {
         /// Namespaces on this machine.
         Local = "local",
+        /// Containers of Docker or podman.
+        Docker = "docker",
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use crate::config::SandboxConfig;
 use crate::permission::HostRule;
 use crate::phrase::repository::Problem;
 use crate::phrase::{Language, repository};
@@ -102,9 +103,11 @@ impl RepoConfig {
         }
     }
 
-    /// Keys that are set and that this version does not act on, so that the person is told.
-    pub fn not_built(&self) -> Vec<&'static str> {
-        let set = [("image", self.image.is_some())];
+    /// Keys that are set and that are not acted on, so that the person is told: an image where the
+    /// sandbox has none, or one that the operator did not list.
+    pub fn not_built(&self, sandbox: &SandboxConfig) -> Vec<&'static str> {
+        let is_refused = |image: &String| !sandbox.lets_choose(image);
+        let set = [("image", self.image.as_ref().is_some_and(is_refused))];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
@@ -167,6 +170,7 @@ impl RepoConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SandboxBackend;
 
     #[test]
     fn every_key_is_optional() {
@@ -177,10 +181,16 @@ mod tests {
 
     #[test]
     fn keys_without_effect_are_named() {
-        assert_eq!(
-            RepoConfig::parse("image = \"x\"\nbase = \"main\"").unwrap().not_built(),
-            ["image"]
-        );
+        let config = RepoConfig::parse("image = \"x\"\nbase = \"main\"").unwrap();
+        let mut sandbox = SandboxConfig {
+            images: vec!["x".to_owned()],
+            ..SandboxConfig::default()
+        };
+        assert_eq!(config.not_built(&sandbox), ["image"], "the local sandbox has no images");
+        sandbox.backend = SandboxBackend::Docker;
+        assert!(config.not_built(&sandbox).is_empty());
+        sandbox.images.clear();
+        assert_eq!(config.not_built(&sandbox), ["image"], "it is not listed");
     }
 
     #[test]

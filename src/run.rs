@@ -132,6 +132,13 @@ pub struct Work {
     pub repo_config: RepoConfig,
 }
 
+impl Work {
+    /// The sandbox's section with the image that the repository chose, if the operator lets it.
+    fn sandbox(&self, ports: &Ports) -> SandboxConfig {
+        ports.sandbox.with_image_of(self.repo_config.image.as_deref())
+    }
+}
+
 /// Where a run keeps its folders, and whose it is.
 #[derive(Debug, Clone)]
 pub struct Place {

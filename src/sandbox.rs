@@ -16,6 +16,8 @@ use crate::config::{SandboxBackend, SandboxConfig};
 mod background;
 mod bridge;
 mod confine;
+mod contained;
+mod docker;
 mod export;
 mod files;
 mod folders;
@@ -299,6 +301,7 @@ pub async fn open_with(
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
     let sandbox: Arc<dyn Sandbox> = match config.backend {
         SandboxBackend::Local => Arc::new(local::open(config, folders, slot, way_out.cloned()).await?),
+        SandboxBackend::Docker => Arc::new(docker::open(config, folders, slot, way_out).await?),
     };
     Ok(sandbox)
 }

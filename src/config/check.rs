@@ -1,7 +1,7 @@
 //! What no single key can say for itself: values that are impossible, or do not go together. Called
 //! once everything is read. Never stops at the first problem.
 
-use super::{BudgetConfig, Config, EgressConfig, ModelConfig, ModelProvider};
+use super::{BudgetConfig, Config, EgressConfig, ModelConfig, ModelProvider, SandboxBackend, SandboxConfig};
 
 impl Config {
     /// Adds what is wrong to the problems, each with its key.
@@ -29,6 +29,7 @@ impl Config {
                 problems.push(format!("{key}: more than 0 seconds"));
             }
         }
+        self.sandbox.check(problems);
         if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
             problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
         }
@@ -128,6 +129,23 @@ const MAX_CONNECTIONS: u32 = 1_000;
 
 /// Whoever has not answered within a year will not.
 const MAX_ANSWER_DAYS: f64 = 365.0;
+
+impl SandboxConfig {
+    fn check(&self, problems: &mut Vec<String>) {
+        if self.backend == SandboxBackend::Docker && self.image.is_none() {
+            problems.push("sandbox.image: the backend `docker` needs an image, by digest".to_owned());
+        }
+        let named = self.image.iter().map(|image| ("sandbox.image", image));
+        for (key, image) in named.chain(self.images.iter().map(|image| ("sandbox.images", image))) {
+            if let Err(problem) = super::check_image_name(image, self.image_by_tag) {
+                problems.push(format!("{key}: {problem}"));
+            }
+        }
+        if !(0.01..=1024.0).contains(&self.cpus) {
+            problems.push("sandbox.cpus: 0.01 to 1024".to_owned());
+        }
+    }
+}
 
 impl BudgetConfig {
     fn check(&self, problems: &mut Vec<String>) {

@@ -22,14 +22,15 @@ pub(super) fn open_gate(ports: &Ports, work: &Work, folder: &RunFolder) -> Resul
     opened.map_err(|error| JobError::Retry(format!("open the proxy of the sandbox: {error}")))
 }
 
-/// A sandbox over a folder, with the run's way out.
+/// A sandbox over a folder, with the image of the repository and the run's way out.
 pub(super) async fn sandbox_over(
     ports: &Ports,
+    work: &Work,
     folder: &RunFolder,
     gate: Option<&Arc<Gate>>,
 ) -> Result<Arc<dyn Sandbox>, JobError> {
     let way_out = gate.map(|gate| gate.way_out());
-    let sandbox = sandbox::open_with(&ports.sandbox, folder.sandbox_folders(), slot(folder), way_out).await?;
+    let sandbox = sandbox::open_with(&work.sandbox(ports), folder.sandbox_folders(), slot(folder), way_out).await?;
     Ok(match gate {
         Some(gate) => gate.guard(sandbox),
         None => sandbox,

@@ -304,7 +304,7 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
     };
     match RepoConfig::parse(&String::from_utf8_lossy(&bytes)) {
         Ok(config) => {
-            let unused = config.not_built();
+            let unused = config.not_built(&reader.ports.sandbox);
             if !unused.is_empty() {
                 let language = reader.ports.language;
                 let text = words::no_effect(language, REPO_CONFIG_PATH, &unused.join(", "));

@@ -341,7 +341,7 @@ pub(super) async fn checks_before(desk: &Desk<'_>, work: &Work, joined: &Joined)
         &joined.before,
     )
     .await?;
-    let sandbox = sandbox_over(ports, &folder, desk.gate).await?;
+    let sandbox = sandbox_over(ports, work, &folder, desk.gate).await?;
     let result = async {
         verify::set_up(&sandbox, &work.setup, desk.recorder, desk.cancel).await?;
         verify::run_checks(&sandbox, &work.brief.checks, Side::Base, desk.recorder, desk.cancel).await

@@ -57,7 +57,7 @@ pub(super) async fn open(
         }
     };
     let gate = open_gate(ports, work, &folder)?;
-    let sandbox = sandbox_over(ports, &folder, gate.as_ref()).await?;
+    let sandbox = sandbox_over(ports, work, &folder, gate.as_ref()).await?;
     let since_ns = folder.opened_ns().map_err(local_failure)?;
     if earlier.bundle.is_some() {
         restore::take_up(&sandbox).await?;

@@ -187,7 +187,7 @@ pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet)
             .await?;
         let beside = desk.folder.root().join("verify");
         let folder = fresh(ports, &beside, &desk.place.job, &change.import.repo, &work.remote, &sha).await?;
-        let sandbox = sandbox_over(ports, &folder, desk.gate).await?;
+        let sandbox = sandbox_over(ports, work, &folder, desk.gate).await?;
         let result = async {
             set_up(&sandbox, &work.setup, desk.recorder, cancel).await?;
             run_checks(&sandbox, &work.brief.checks, Side::Head, desk.recorder, cancel).await

@@ -36,7 +36,7 @@ const OPEN_FILES: u64 = 8192;
 
 pub(super) fn restrict(view: &View, limits: &Limits, isolation: Isolation) -> Result<Walls, Failure> {
     let mut walls = Walls::default();
-    resource_limits(limits)?;
+    resource_limits(limits, isolation)?;
     // Both only make the service more robust; a kernel may refuse them.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     let _ = rustix::process::nice(NICENESS);
@@ -47,7 +47,7 @@ pub(super) fn restrict(view: &View, limits: &Limits, isolation: Isolation) -> Re
     Ok(walls)
 }
 
-fn resource_limits(limits: &Limits) -> Result<(), Failure> {
+fn resource_limits(limits: &Limits, isolation: Isolation) -> Result<(), Failure> {
     for (resource, most) in [
         (Resource::Core, 0),
         (Resource::Nofile, OPEN_FILES),
@@ -55,6 +55,10 @@ fn resource_limits(limits: &Limits) -> Result<(), Failure> {
         // Counted per user namespace, so that other processes of the same user do not matter.
         (Resource::Nproc, limits.max_processes.saturating_add(NPROC_HEADROOM)),
     ] {
+        // In a container it may count all processes of the machine's user; the engine counts there.
+        if isolation == Isolation::Container && resource == Resource::Nproc {
+            continue;
+        }
         let most = match getrlimit(resource).maximum {
             Some(hard) => most.min(hard),
             None => most,
@@ -97,7 +101,7 @@ fn landlock_ruleset(view: &View, isolation: Isolation) -> Result<RestrictionStat
     if isolation == Isolation::None {
         ruleset = ruleset.handle_access(AccessNet::from_all(LANDLOCK))?;
     }
-    let own_shared_memory = (isolation == Isolation::Namespaces).then_some("/dev/shm");
+    let own_shared_memory = (isolation != Isolation::None).then_some("/dev/shm");
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let devices = ["null", "zero", "full", "random", "urandom"].map(|name| Path::new("/dev").join(name));
     ruleset

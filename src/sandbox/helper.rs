@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::spec::{Failure, Isolation, Report, Spec, Step, Task, send};
-use super::{bridge, confine, files, identity, raw, root, supervise};
+use super::{bridge, confine, contained, files, identity, raw, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -33,6 +33,11 @@ const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
 
 /// Does the stage; the exit code only says whether the helper itself worked.
 pub(super) fn run(stage: Option<&str>) -> ExitCode {
+    match stage {
+        Some(contained::HOLD) => return contained::hold(),
+        Some(contained::CONTAINED) => return contained::run(),
+        _ => {}
+    }
     let mut socket = match std::io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => UnixStream::from(socket),
         Err(_) => return ExitCode::FAILURE,
@@ -146,6 +151,7 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
             root::View::isolated(&spec.folders)
         }
         Isolation::None => root::View::plain(&spec.folders),
+        Isolation::Container => return Err(Failure::broken("a container has a stage of its own")),
     };
     let mut walls = identity::drop_privileges(spec.uid, spec.isolation)?;
     // A change of user clears the signal.

@@ -23,19 +23,19 @@ use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
 
 /// Longest file operation; searches end themselves earlier.
-const FILES_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const FILES_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest probe.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest export, which hashes the whole workspace.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Longest command in the background; the run's own limits come before.
-const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+pub(super) const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
 
 /// Longer than the grace and the last wait of an end by force.
-const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Output kept of helpers that should say nothing.
 const QUIET_BYTES: usize = 16 * 1024;
@@ -188,7 +188,7 @@ impl LocalSandbox {
             ..self.folders.clone()
         };
         match self.isolation {
-            Isolation::Namespaces => View::isolated(&folders),
+            Isolation::Namespaces | Isolation::Container => View::isolated(&folders),
             Isolation::None => View::plain(&folders),
         }
     }
@@ -202,19 +202,19 @@ fn goes_out(task: &Task) -> bool {
     }
 }
 
-fn quiet() -> SharedOutput {
+pub(super) fn quiet() -> SharedOutput {
     SharedOutput::new(QUIET_BYTES)
 }
 
 /// The words of a command, for lists.
-fn line_of(program: &Program) -> String {
+pub(super) fn line_of(program: &Program) -> String {
     match program {
         Program::Shell(line) => line.clone(),
         Program::Argv(argv) => argv.join(" "),
     }
 }
 
-fn task_of(exec: &Exec) -> CommandTask {
+pub(super) fn task_of(exec: &Exec) -> CommandTask {
     CommandTask {
         argv: argv(&exec.program),
         folder: exec.folder.clone(),
@@ -230,7 +230,7 @@ impl Drop for LocalSandbox {
     }
 }
 
-fn exit(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
+pub(super) fn exit(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
     match ended.stopped {
         Some(Stopped::Timeout) => return Ok(Exit::Limit(format!("timeout after {} s", timeout.as_secs_f64()))),
         Some(Stopped::Cancelled) => return Ok(Exit::Cancelled),
@@ -245,7 +245,7 @@ fn exit(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
 }
 
 /// Why a helper did not do its task.
-fn failure(ended: &Ended) -> SandboxError {
+pub(super) fn failure(ended: &Ended) -> SandboxError {
     if ended.stopped == Some(Stopped::Cancelled) {
         return SandboxError::Cancelled;
     }
@@ -261,6 +261,13 @@ fn failure(ended: &Ended) -> SandboxError {
                 .map_or_else(|| "no exit status".to_owned(), |status| status.to_string());
             SandboxError::Broken(format!("the helper ended without a report ({status})"))
         }
+    }
+}
+
+pub(super) fn broken_search() -> FileReply {
+    FileReply::Failed {
+        problem: "the search broke off: a grammar cannot cope with some file; narrow it with path or glob, or use grep"
+            .to_owned(),
     }
 }
 
@@ -354,11 +361,7 @@ impl Sandbox for LocalSandbox {
             None | Some(Report::Ready { .. })
                 if matches!(request, FileRequest::AstGrep { .. }) && ended.stopped != Some(Stopped::Cancelled) =>
             {
-                let problem =
-                    "the search broke off: a grammar cannot cope with some file; narrow it with path or glob, or \
-                               use grep"
-                        .to_owned();
-                Ok(FileReply::Failed { problem })
+                Ok(broken_search())
             }
             Some(other) => {
                 ended.reports.push(other);

@@ -22,13 +22,13 @@ use super::output::SharedOutput;
 use super::spec::{Isolation, Report, Spec, TERMINATE};
 
 /// How long a command may tidy up after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 
 /// How long the kernel may take to kill everything once it was told to.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Files of 16 MiB in base64 and listings in JSON are the largest reports.
-const MAX_REPORT_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_REPORT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// When a helper is stopped from outside.
 pub(super) struct Stops<'s> {
@@ -109,7 +109,7 @@ fn start(helper: &Path, isolation: Isolation) -> std::io::Result<(Child, UnixStr
     let (reader, writer) = std::io::pipe()?;
     let stage = match isolation {
         Isolation::Namespaces => ENTER,
-        Isolation::None => INSIDE,
+        Isolation::None | Isolation::Container => INSIDE,
     };
     ours.set_nonblocking(true)?;
     let child = Command::new(helper)

@@ -17,10 +17,10 @@ use super::{WORKSPACE, WayOut};
 /// User and group id inside, where a user namespace gives a number of our choice.
 pub(super) const INNER_ID: u32 = 1000;
 
-const HOME: &str = "/home/agent";
-const TMP: &str = "/tmp";
-const BASE_GIT: &str = "/run/forgehand/base.git";
-const OUT: &str = "/run/forgehand/out";
+pub(super) const HOME: &str = "/home/agent";
+pub(super) const TMP: &str = "/tmp";
+pub(super) const BASE_GIT: &str = "/run/forgehand/base.git";
+pub(super) const OUT: &str = "/run/forgehand/out";
 
 /// Socket of the proxy, where there is a way out.
 pub(super) const EGRESS: &str = "/run/forgehand/egress.sock";

@@ -16,6 +16,9 @@ const MAX_SPEC_BYTES: u32 = 64 * 1024 * 1024;
 /// Byte with which the service asks for a gentle end: SIGTERM to the command's process group.
 pub(super) const TERMINATE: u8 = b'T';
 
+/// Byte with which it lets go of a helper in a container, where the end of a stream may come late.
+pub(super) const LET_GO: u8 = b'K';
+
 /// Everything one helper process is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
@@ -34,6 +37,8 @@ pub(super) struct Spec {
 pub(super) enum Isolation {
     /// Namespaces of its own and a root folder that holds only what it needs.
     Namespaces,
+    /// A container that somebody else made.
+    Container,
     /// The machine as it is; only with `unsafe_local`.
     None,
 }
@@ -112,6 +117,13 @@ impl Failure {
         Self {
             problem: problem.into(),
             refused: false,
+        }
+    }
+
+    pub(super) fn refused(problem: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+            refused: true,
         }
     }
 

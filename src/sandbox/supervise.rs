@@ -41,7 +41,7 @@ fn supervised(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &S
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step(|| "close /proc/1".to_owned())?;
     let scope = match spec.isolation {
         Isolation::Namespaces => Scope::Namespace,
-        Isolation::None => {
+        Isolation::None | Isolation::Container => {
             let own = Some(rustix::process::getpid());
             rustix::process::set_child_subreaper(own).step(|| "take in orphans".to_owned())?;
             Scope::Descendants

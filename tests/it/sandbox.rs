@@ -1,7 +1,11 @@
-//! What commands, file operations and exports of the real sandbox can and cannot do. As root each
-//! story is told twice: as root, and in a thread that became an ordinary user.
+//! What commands, file operations and exports of the real sandboxes can and cannot do. Stories that
+//! hold for each backend are told on each, as root twice: as root, and in a thread that became an
+//! ordinary user. Without `FORGEHAND_TEST_DOCKER` the containers are left out, and that is said.
 
+mod backends;
+mod docker;
 mod egress;
+mod engines;
 mod export;
 mod files;
 mod limits;
@@ -14,20 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forgehand::config::{ConfigSources, SandboxConfig};
+use forgehand::config::SandboxConfig;
 use forgehand::sandbox::{self, Exec, ExecOutput, Exit, FileReply, FileRequest, Sandbox, SandboxError, SandboxFolders};
 use rustix::thread::{Gid, Uid};
 use tokio_util::sync::CancellationToken;
 
-const NOBODY: u32 = 65534;
+use backends::{config, local_as_each_user, on_each, on_each_as_each_user};
 
-/// Tells a story as whoever we are and, if that is root, as an ordinary user too.
-fn as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
-    on_a_thread(|| {}, story);
-    if rustix::process::geteuid().is_root() {
-        on_a_thread(become_nobody, story);
-    }
-}
+const NOBODY: u32 = 65534;
 
 /// Tells a story in a thread that prepared itself; on Linux users and filters belong to threads.
 fn on_a_thread(prepare: impl FnOnce() + Send + 'static, story: impl AsyncFn() + Send + 'static) {
@@ -87,14 +85,6 @@ fn helper() -> PathBuf {
     });
     copy.as_ref()
         .map_or_else(|| built.to_path_buf(), |folder| folder.path().join("forgehand"))
-}
-
-fn config() -> SandboxConfig {
-    let mut config = forgehand::config::load(&ConfigSources::default())
-        .expect("defaults are valid")
-        .sandbox;
-    config.helper = Some(helper());
-    config
 }
 
 /// A run's folders and its sandbox.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Context, missing_database, show, surroundings};
 use crate::app::{complete_credentials, ports};
 use crate::clock::Clock;
-use crate::config::{Config, ModelProvider, Origin};
+use crate::config::{Config, ModelProvider, Origin, SandboxBackend};
 use crate::git::Git;
 use crate::github::GitHub;
 use crate::model;
@@ -176,13 +176,14 @@ async fn check_sandbox(config: &Config) -> Finding {
         let config = ports::sandbox(&config.sandbox, &surroundings()?);
         let scratch = tempfile::tempdir()?;
         let description = sandbox::probe(&config, scratch.path()).await?;
-        anyhow::Ok((description, config.toolchains))
+        anyhow::Ok((description, config))
     };
     match tried.await {
-        Ok((description, toolchains)) => {
-            let shown = match toolchains.as_slice() {
-                [] => "compilers of /usr".to_owned(),
-                others => format!("compilers of /usr and {}", others.join(", ")),
+        Ok((description, config)) => {
+            let shown = match (config.backend, config.toolchains.as_slice()) {
+                (SandboxBackend::Docker, _) => "compilers of the image".to_owned(),
+                (SandboxBackend::Local, []) => "compilers of /usr".to_owned(),
+                (SandboxBackend::Local, others) => format!("compilers of /usr and {}", others.join(", ")),
             };
             let status = if description.warnings.is_empty() {
                 Status::Ok

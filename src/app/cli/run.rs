@@ -507,7 +507,7 @@ impl Local<'_> {
                 base.short()
             )])
         })?;
-        let unused = config.not_built();
+        let unused = config.not_built(&self.ports.sandbox);
         if !unused.is_empty() {
             let text = phrase::run::no_effect(Language::English, REPO_CONFIG_PATH, &unused.join(", "));
             self.recorder.record(RunEvent::Noted { text }).await?;

@@ -12,6 +12,7 @@ use forgehand::egress::{Egress, Gate, Row, Verdict};
 use forgehand::permission::HostRule;
 use forgehand::sandbox::{Part, Started};
 
+use super::backends::Place;
 use super::*;
 use crate::net::site::{Answer, Site};
 use outside::{Names, Wire, client_hello};
@@ -97,7 +98,7 @@ fn request(method: &str, authority: &str, path: &str) -> String {
 
 #[test]
 fn n01_n08_n09_only_the_proxy_is_there() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let site = Site::start(|_| Answer::text("outside")).await;
         let private = format!("allowed.example:{}", site.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
@@ -130,12 +131,15 @@ fn n01_n08_n09_only_the_proxy_is_there() {
 
 #[test]
 fn n01_without_a_way_out_nothing_listens() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let run = Run::open().await;
         assert_ne!(run.sh("exec 3<>/dev/tcp/127.0.0.1/17128").await.exit, Exit::Code(0));
         assert_eq!(
             run.ok("echo \"[$http_proxy$HTTPS_PROXY]\"; ls /run/forgehand").await,
-            "[]\nbase.git\n"
+            match backends::place() {
+                Place::Local => "[]\nbase.git\n",
+                Place::Docker | Place::Podman => "[]\nbase.git\nhelper\n",
+            }
         );
     });
 }
@@ -157,140 +161,149 @@ async fn n02_an_empty_list_opens_nothing() {
     assert!(Egress::new(&egress(&["*"], &[])).is_err_and(|problems| problems[0].contains("unsafe_allow_all")));
 }
 
-#[tokio::test]
-async fn n03_only_the_canonical_host_passes() {
-    let site = Site::start(|_| Answer::text("outside")).await;
-    let port = site.port();
-    let names = Names::of(&[("github.example", &["127.0.0.1"])]);
-    let config = egress(&["github.example"], &[format!("github.example:{port}")]);
-    let run = Outgoing::open(&config, &names).await;
-    let shown = run.get(&format!("GitHub.EXAMPLE:{port}"), "/").await;
-    assert!(shown.contains("outside"), "{shown}");
-    for host in [
-        "evil.com\0.github.example",
-        "evil.com%00.github.example",
-        "evil.com%2egithub.example",
-        "github.example.",
-        "evilgithub.example",
-        "github.example.evil.com",
-        "user@github.example",
-        "github.example@evil.com",
-        "xn--gthub-n4a.example",
-        &"a.".repeat(130),
-    ] {
-        for bytes in [
-            format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"),
-            request("GET", &format!("{host}:{port}"), "/"),
+#[test]
+fn n03_only_the_canonical_host_passes() {
+    on_each(async || {
+        let site = Site::start(|_| Answer::text("outside")).await;
+        let port = site.port();
+        let names = Names::of(&[("github.example", &["127.0.0.1"])]);
+        let config = egress(&["github.example"], &[format!("github.example:{port}")]);
+        let run = Outgoing::open(&config, &names).await;
+        let shown = run.get(&format!("GitHub.EXAMPLE:{port}"), "/").await;
+        assert!(shown.contains("outside"), "{shown}");
+        for host in [
+            "evil.com\0.github.example",
+            "evil.com%00.github.example",
+            "evil.com%2egithub.example",
+            "github.example.",
+            "evilgithub.example",
+            "github.example.evil.com",
+            "user@github.example",
+            "github.example@evil.com",
+            "xn--gthub-n4a.example",
+            &"a.".repeat(130),
         ] {
-            let shown = run.send(bytes.as_bytes()).await;
-            assert!(shown.starts_with("HTTP/1.1 4"), "{host:?}: {shown}");
+            for bytes in [
+                format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n"),
+                request("GET", &format!("{host}:{port}"), "/"),
+            ] {
+                let shown = run.send(bytes.as_bytes()).await;
+                assert!(shown.starts_with("HTTP/1.1 4"), "{host:?}: {shown}");
+            }
         }
-    }
-    let injected = format!("GET http://github.example:{port}/ HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n");
-    let shown = run.send(injected.as_bytes()).await;
-    assert!(shown.starts_with("HTTP/1.1 403"), "{shown}");
-    assert_eq!(site.hits(), 1);
-    assert_eq!(names.asked(), ["github.example"], "what is matched is what is resolved");
-    assert_eq!(site.requests()[0].host, format!("github.example:{port}"));
+        let injected =
+            format!("GET http://github.example:{port}/ HTTP/1.1\r\nHost: evil.com\r\nConnection: close\r\n\r\n");
+        let shown = run.send(injected.as_bytes()).await;
+        assert!(shown.starts_with("HTTP/1.1 403"), "{shown}");
+        assert_eq!(site.hits(), 1);
+        assert_eq!(names.asked(), ["github.example"], "what is matched is what is resolved");
+        assert_eq!(site.requests()[0].host, format!("github.example:{port}"));
+    });
 }
 
-#[tokio::test]
-async fn n04_private_addresses_are_refused_by_name_and_by_number() {
-    let site = Site::start(|_| Answer::text("secret")).await;
-    let port = site.port();
-    let names = Names::of(&[
-        ("inside.example", &["127.0.0.1"]),
-        ("metadata.example", &["169.254.169.254"]),
-        ("half.example", &["93.184.216.34", "10.0.0.1"]),
-        ("mapped.example", &["::ffff:127.0.0.1"]),
-        ("ula.example", &["fd00::1"]),
-        ("cgnat.example", &["100.64.0.1"]),
-    ]);
-    let config = EgressConfig {
-        unsafe_allow_all: true,
-        ..egress(&[], &["127.0.0.1:1".to_owned()])
-    };
-    let run = Outgoing::open(&config, &names).await;
-    for host in [
-        "127.0.0.1",
-        "2130706433",
-        "0x7f.1",
-        "017700000001",
-        "[::1]",
-        "[::ffff:169.254.169.254]",
-        "169.254.169.254",
-        "metadata.google.internal",
-        "localhost",
-        "10.0.0.1",
-        "100.64.0.1",
-        "[fd00::1]",
-        "0.0.0.0",
-        "inside.example",
-        "metadata.example",
-        "half.example",
-        "mapped.example",
-        "ula.example",
-        "cgnat.example",
-    ] {
-        for authority in [format!("{host}:{port}"), format!("{host}:80")] {
-            let shown = run.get(&authority, "/").await;
-            assert!(shown.starts_with("HTTP/1.1 4"), "{authority}: {shown}");
+#[test]
+fn n04_private_addresses_are_refused_by_name_and_by_number() {
+    on_each(async || {
+        let site = Site::start(|_| Answer::text("secret")).await;
+        let port = site.port();
+        let names = Names::of(&[
+            ("inside.example", &["127.0.0.1"]),
+            ("metadata.example", &["169.254.169.254"]),
+            ("half.example", &["93.184.216.34", "10.0.0.1"]),
+            ("mapped.example", &["::ffff:127.0.0.1"]),
+            ("ula.example", &["fd00::1"]),
+            ("cgnat.example", &["100.64.0.1"]),
+        ]);
+        let config = EgressConfig {
+            unsafe_allow_all: true,
+            ..egress(&[], &["127.0.0.1:1".to_owned()])
+        };
+        let run = Outgoing::open(&config, &names).await;
+        for host in [
+            "127.0.0.1",
+            "2130706433",
+            "0x7f.1",
+            "017700000001",
+            "[::1]",
+            "[::ffff:169.254.169.254]",
+            "169.254.169.254",
+            "metadata.google.internal",
+            "localhost",
+            "10.0.0.1",
+            "100.64.0.1",
+            "[fd00::1]",
+            "0.0.0.0",
+            "inside.example",
+            "metadata.example",
+            "half.example",
+            "mapped.example",
+            "ula.example",
+            "cgnat.example",
+        ] {
+            for authority in [format!("{host}:{port}"), format!("{host}:80")] {
+                let shown = run.get(&authority, "/").await;
+                assert!(shown.starts_with("HTTP/1.1 4"), "{authority}: {shown}");
+            }
         }
-    }
-    assert_eq!(site.hits(), 0);
-    let shown = run.get("inside.example", "/").await;
-    assert!(
-        shown.contains("127.0.0.1, which is no public address")
-            && shown.contains("egress.allow_private = [..., \"inside.example:80\"] in forgehand.toml"),
-        "{shown}"
-    );
+        assert_eq!(site.hits(), 0);
+        let shown = run.get("inside.example", "/").await;
+        assert!(
+            shown.contains("127.0.0.1, which is no public address")
+                && shown.contains("egress.allow_private = [..., \"inside.example:80\"] in forgehand.toml"),
+            "{shown}"
+        );
+    });
 }
 
-#[tokio::test]
-async fn n05_the_connection_goes_to_the_address_that_was_vetted() {
-    let inside = Site::start(|_| Answer::text("inside")).await;
-    let port = inside.port();
-    let meant = Site::start_at("127.0.0.2", port, |_| Answer::text("meant")).await;
-    let names = Names::of(&[("rebind.example", &["127.0.0.2"])]);
-    names.later("rebind.example", &["127.0.0.1"]);
-    let private = format!("rebind.example:{port}");
-    let run = Outgoing::open(&egress(&["rebind.example"], std::slice::from_ref(&private)), &names).await;
-    let shown = run.get(&private, "/").await;
-    assert!(shown.contains("meant"), "{shown}");
-    assert_eq!((meant.hits(), inside.hits()), (1, 0));
-    assert_eq!(names.asked(), ["rebind.example"], "one look-up for one connection");
+#[test]
+fn n05_the_connection_goes_to_the_address_that_was_vetted() {
+    on_each(async || {
+        let inside = Site::start(|_| Answer::text("inside")).await;
+        let port = inside.port();
+        let meant = Site::start_at("127.0.0.2", port, |_| Answer::text("meant")).await;
+        let names = Names::of(&[("rebind.example", &["127.0.0.2"])]);
+        names.later("rebind.example", &["127.0.0.1"]);
+        let private = format!("rebind.example:{port}");
+        let run = Outgoing::open(&egress(&["rebind.example"], std::slice::from_ref(&private)), &names).await;
+        let shown = run.get(&private, "/").await;
+        assert!(shown.contains("meant"), "{shown}");
+        assert_eq!((meant.hits(), inside.hits()), (1, 0));
+        assert_eq!(names.asked(), ["rebind.example"], "one look-up for one connection");
+    });
 }
 
-#[tokio::test]
-async fn n06_a_redirect_is_the_clients_to_follow_and_judged_again() {
-    let site = Site::start(|path| match path {
-        "/away" => Answer::redirect("http://169.254.169.254/latest/meta-data/"),
-        _ => Answer::text("page"),
-    })
-    .await;
-    let private = format!("site.example:{}", site.port());
-    let names = Names::of(&[("site.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["site.example"], std::slice::from_ref(&private)), &names).await;
-    let shown = run.get(&private, "/away").await;
-    assert!(
-        shown.starts_with("HTTP/1.1 302") && shown.contains("location: http://169.254.169.254/"),
-        "{shown}"
-    );
-    let shown = run.get("169.254.169.254", "/latest/meta-data/").await;
-    assert!(
-        shown.starts_with("HTTP/1.1 403") && shown.contains("egress.hosts"),
-        "{shown}"
-    );
-    let file = run
-        .send(b"GET file:///etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+#[test]
+fn n06_a_redirect_is_the_clients_to_follow_and_judged_again() {
+    on_each(async || {
+        let site = Site::start(|path| match path {
+            "/away" => Answer::redirect("http://169.254.169.254/latest/meta-data/"),
+            _ => Answer::text("page"),
+        })
         .await;
-    assert!(file.starts_with("HTTP/1.1 4"), "{file}");
-    assert_eq!(site.hits(), 1);
+        let private = format!("site.example:{}", site.port());
+        let names = Names::of(&[("site.example", &["127.0.0.1"])]);
+        let run = Outgoing::open(&egress(&["site.example"], std::slice::from_ref(&private)), &names).await;
+        let shown = run.get(&private, "/away").await;
+        assert!(
+            shown.starts_with("HTTP/1.1 302") && shown.contains("location: http://169.254.169.254/"),
+            "{shown}"
+        );
+        let shown = run.get("169.254.169.254", "/latest/meta-data/").await;
+        assert!(
+            shown.starts_with("HTTP/1.1 403") && shown.contains("egress.hosts"),
+            "{shown}"
+        );
+        let file = run
+            .send(b"GET file:///etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .await;
+        assert!(file.starts_with("HTTP/1.1 4"), "{file}");
+        assert_eq!(site.hits(), 1);
+    });
 }
 
 #[test]
 fn n07_a_tunnel_must_name_the_host_it_goes_to() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let wire = Wire::start().await;
         let authority = format!("allowed.example:{}", wire.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
@@ -322,114 +335,122 @@ fn n07_a_tunnel_must_name_the_host_it_goes_to() {
     });
 }
 
-#[tokio::test]
-async fn n07_other_ports_and_other_hosts_in_the_head_are_refused() {
-    let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["allowed.example"], &[]), &names).await;
-    for port in [22, 25, 8080] {
-        let shown = run.tunnel(&format!("allowed.example:{port}"), b"").await;
+#[test]
+fn n07_other_ports_and_other_hosts_in_the_head_are_refused() {
+    on_each(async || {
+        let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
+        let run = Outgoing::open(&egress(&["allowed.example"], &[]), &names).await;
+        for port in [22, 25, 8080] {
+            let shown = run.tunnel(&format!("allowed.example:{port}"), b"").await;
+            assert!(
+                shown.starts_with("HTTP/1.1 403") && shown.contains("is not 80 or 443"),
+                "{shown}"
+            );
+        }
+        let shown = run
+            .send(b"CONNECT allowed.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n")
+            .await;
+        assert!(shown.starts_with("HTTP/1.1 403"), "{shown}");
+        let shown = run
+            .send(b"GET / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n")
+            .await;
         assert!(
-            shown.starts_with("HTTP/1.1 403") && shown.contains("is not 80 or 443"),
+            shown.starts_with("HTTP/1.1 400") && shown.contains("this is a proxy"),
             "{shown}"
         );
-    }
-    let shown = run
-        .send(b"CONNECT allowed.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n")
-        .await;
-    assert!(shown.starts_with("HTTP/1.1 403"), "{shown}");
-    let shown = run
-        .send(b"GET / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n")
-        .await;
-    assert!(
-        shown.starts_with("HTTP/1.1 400") && shown.contains("this is a proxy"),
-        "{shown}"
-    );
-    assert!(names.asked().is_empty());
+        assert!(names.asked().is_empty());
+    });
 }
 
-#[tokio::test]
-async fn n10_odd_methods_and_smuggled_requests_do_not_pass() {
-    let site = Site::start(|_| Answer::text("outside")).await;
-    let authority = format!("allowed.example:{}", site.port());
-    let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
-    for method in ["TRACE", "PROPFIND", "X"] {
-        let shown = run.send(request(method, &authority, "/").as_bytes()).await;
-        assert!(shown.starts_with("HTTP/1.1 405"), "{method}: {shown}");
-    }
-    // Two lengths: one end would see one request, the other two.
-    let smuggled = format!(
-        "POST http://{authority}/a HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\
+#[test]
+fn n10_odd_methods_and_smuggled_requests_do_not_pass() {
+    on_each(async || {
+        let site = Site::start(|_| Answer::text("outside")).await;
+        let authority = format!("allowed.example:{}", site.port());
+        let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
+        let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
+        for method in ["TRACE", "PROPFIND", "X"] {
+            let shown = run.send(request(method, &authority, "/").as_bytes()).await;
+            assert!(shown.starts_with("HTTP/1.1 405"), "{method}: {shown}");
+        }
+        // Two lengths: one end would see one request, the other two.
+        let smuggled = format!(
+            "POST http://{authority}/a HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\
          Connection: close\r\n\r\n0\r\n\r\nGET http://{authority}/smuggled HTTP/1.1\r\nHost: {authority}\r\n\r\n"
-    );
-    run.send(smuggled.as_bytes()).await;
-    let posted = format!(
-        "POST http://{authority}/b HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 3\r\nProxy-Authorization: Basic eA==\r\n\
+        );
+        run.send(smuggled.as_bytes()).await;
+        let posted = format!(
+            "POST http://{authority}/b HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 3\r\nProxy-Authorization: Basic eA==\r\n\
          Connection: close\r\n\r\nabcEXTRA"
-    );
-    let shown = run.send(posted.as_bytes()).await;
-    assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
-    let seen = site.requests();
-    assert!(seen.iter().all(|seen| seen.path != "/smuggled"), "{seen:?}");
-    assert!(
-        seen.iter().any(|seen| seen.method == "POST" && seen.path == "/b"),
-        "{seen:?}"
-    );
+        );
+        let shown = run.send(posted.as_bytes()).await;
+        assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
+        let seen = site.requests();
+        assert!(seen.iter().all(|seen| seen.path != "/smuggled"), "{seen:?}");
+        assert!(
+            seen.iter().any(|seen| seen.method == "POST" && seen.path == "/b"),
+            "{seen:?}"
+        );
+    });
 }
 
-#[tokio::test]
-async fn n11_caps_are_for_the_whole_run() {
-    let site = Site::start(|path| match path {
-        "/endless" => Answer::endless("x"),
-        _ => Answer::text("page"),
-    })
-    .await;
-    let authority = format!("allowed.example:{}", site.port());
-    let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let config = EgressConfig {
-        max_upload_kib: 4,
-        max_download_mib: 1,
-        ..egress(&["allowed.example"], std::slice::from_ref(&authority))
-    };
-    let run = Outgoing::open(&config, &names).await;
-    let shown = run.get(&authority, "/endless").await;
-    assert!(
-        shown.contains("this run may receive 1.0 MiB"),
-        "{}",
-        &shown[shown.len() - 400..]
-    );
-    assert!(shown.len() < 1_200_000, "{} bytes came", shown.len());
-    let large = format!(
-        "POST http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n{}",
-        "x".repeat(100_000)
-    );
-    let shown = run.send(large.as_bytes()).await;
-    assert!(shown.contains("this run may send 4.0 KiB"), "{shown}");
-    let shown = run.get(&authority, "/").await;
-    assert!(shown.starts_with("HTTP/1.1 429"), "nothing comes back: {shown}");
-    assert!(run.gate.totals().sent_bytes <= 4 * 1024);
+#[test]
+fn n11_caps_are_for_the_whole_run() {
+    on_each(async || {
+        let site = Site::start(|path| match path {
+            "/endless" => Answer::endless("x"),
+            _ => Answer::text("page"),
+        })
+        .await;
+        let authority = format!("allowed.example:{}", site.port());
+        let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
+        let config = EgressConfig {
+            max_upload_kib: 4,
+            max_download_mib: 1,
+            ..egress(&["allowed.example"], std::slice::from_ref(&authority))
+        };
+        let run = Outgoing::open(&config, &names).await;
+        let shown = run.get(&authority, "/endless").await;
+        assert!(
+            shown.contains("this run may receive 1.0 MiB"),
+            "{}",
+            &shown[shown.len() - 400..]
+        );
+        assert!(shown.len() < 1_200_000, "{} bytes came", shown.len());
+        let large = format!(
+            "POST http://{authority}/ HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n{}",
+            "x".repeat(100_000)
+        );
+        let shown = run.send(large.as_bytes()).await;
+        assert!(shown.contains("this run may send 4.0 KiB"), "{shown}");
+        let shown = run.get(&authority, "/").await;
+        assert!(shown.starts_with("HTTP/1.1 429"), "nothing comes back: {shown}");
+        assert!(run.gate.totals().sent_bytes <= 4 * 1024);
+    });
 }
 
-#[tokio::test]
-async fn n11_more_connections_than_may_be_are_let_go() {
-    let names = Names::of(&[]);
-    let config = EgressConfig {
-        max_connections: 2,
-        ..egress(&["allowed.example"], &[])
-    };
-    let run = Outgoing::open(&config, &names).await;
-    let line = "exec 3<>/dev/tcp/127.0.0.1/17128 4<>/dev/tcp/127.0.0.1/17128 5<>/dev/tcp/127.0.0.1/17128\n\
+#[test]
+fn n11_more_connections_than_may_be_are_let_go() {
+    on_each(async || {
+        let names = Names::of(&[]);
+        let config = EgressConfig {
+            max_connections: 2,
+            ..egress(&["allowed.example"], &[])
+        };
+        let run = Outgoing::open(&config, &names).await;
+        let line = "exec 3<>/dev/tcp/127.0.0.1/17128 4<>/dev/tcp/127.0.0.1/17128 5<>/dev/tcp/127.0.0.1/17128\n\
                 timeout 10 cat <&5; echo ended $?";
-    let shown = run.sh(line).await;
-    assert!(
-        shown.contains("ended 0") && shown.contains("as many connections are open"),
-        "{shown}"
-    );
+        let shown = run.sh(line).await;
+        assert!(
+            shown.contains("ended 0") && shown.contains("as many connections are open"),
+            "{shown}"
+        );
+    });
 }
 
 #[test]
 fn a_blocked_host_is_told_with_the_line_that_would_allow_it() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let names = Names::of(&[]);
         let run = Outgoing::open(&egress(&["docs.example"], &[]), &names).await;
         let shown = run.tunnel("evil.example:443", b"").await;
@@ -453,57 +474,61 @@ fn a_blocked_host_is_told_with_the_line_that_would_allow_it() {
     });
 }
 
-#[tokio::test]
-async fn a_repository_narrows_the_list() {
-    let site = Site::start(|_| Answer::text("outside")).await;
-    let port = site.port();
-    let names = Names::of(&[("a.example", &["127.0.0.1"]), ("b.example", &["127.0.0.1"])]);
-    let private = [format!("a.example:{port}"), format!("b.example:{port}")];
-    let config = egress(&["a.example", "b.example"], &private);
-    let run = Outgoing::narrowed(&config, &names, Some(&["b.example", "evil.example"])).await;
-    assert!(run.get(&private[1], "/").await.contains("outside"));
-    let shown = run.get(&private[0], "/").await;
-    assert!(
-        shown.contains("egress = [..., \"a.example\"] in .github/forgehand.toml"),
-        "{shown}"
-    );
-    let shown = run.get("evil.example", "/").await;
-    assert!(
-        shown.contains("no entry of `egress.hosts` covers evil.example"),
-        "{shown}"
-    );
-    assert_eq!(site.hits(), 1);
+#[test]
+fn a_repository_narrows_the_list() {
+    on_each(async || {
+        let site = Site::start(|_| Answer::text("outside")).await;
+        let port = site.port();
+        let names = Names::of(&[("a.example", &["127.0.0.1"]), ("b.example", &["127.0.0.1"])]);
+        let private = [format!("a.example:{port}"), format!("b.example:{port}")];
+        let config = egress(&["a.example", "b.example"], &private);
+        let run = Outgoing::narrowed(&config, &names, Some(&["b.example", "evil.example"])).await;
+        assert!(run.get(&private[1], "/").await.contains("outside"));
+        let shown = run.get(&private[0], "/").await;
+        assert!(
+            shown.contains("egress = [..., \"a.example\"] in .github/forgehand.toml"),
+            "{shown}"
+        );
+        let shown = run.get("evil.example", "/").await;
+        assert!(
+            shown.contains("no entry of `egress.hosts` covers evil.example"),
+            "{shown}"
+        );
+        assert_eq!(site.hits(), 1);
+    });
 }
 
-#[tokio::test]
-async fn the_way_out_ends_with_the_run() {
-    let site = Site::start(|_| Answer::silent()).await;
-    let authority = format!("allowed.example:{}", site.port());
-    let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
-    let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
-    let socket = run.gate.way_out().socket.clone();
-    assert!(socket.starts_with(run.folder.path()) && !socket.starts_with(run.folder.path().join("workspace")));
-    let asking = run.get(&authority, "/");
-    let closing = async {
-        while site.hits() == 0 {
-            tokio::task::yield_now().await;
-        }
-        run.gate.close().await;
-    };
-    tokio::join!(asking, closing);
-    let reached = run.gate.rows();
-    assert!(reached.iter().all(|Row { host, .. }| *host == authority), "{reached:?}");
-    let shown = run.get(&authority, "/").await;
-    assert!(!shown.contains("HTTP"), "nobody answers any more: {shown}");
-    run.sandbox.close().await;
-    let Outgoing {
-        folder: _folder,
-        gate,
-        sandbox,
-    } = run;
-    drop(sandbox);
-    drop(gate);
-    assert!(!socket.exists());
+#[test]
+fn the_way_out_ends_with_the_run() {
+    on_each(async || {
+        let site = Site::start(|_| Answer::silent()).await;
+        let authority = format!("allowed.example:{}", site.port());
+        let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
+        let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
+        let socket = run.gate.way_out().socket.clone();
+        assert!(socket.starts_with(run.folder.path()) && !socket.starts_with(run.folder.path().join("workspace")));
+        let asking = run.get(&authority, "/");
+        let closing = async {
+            while site.hits() == 0 {
+                tokio::task::yield_now().await;
+            }
+            run.gate.close().await;
+        };
+        tokio::join!(asking, closing);
+        let reached = run.gate.rows();
+        assert!(reached.iter().all(|Row { host, .. }| *host == authority), "{reached:?}");
+        let shown = run.get(&authority, "/").await;
+        assert!(!shown.contains("HTTP"), "nobody answers any more: {shown}");
+        run.sandbox.close().await;
+        let Outgoing {
+            folder: _folder,
+            gate,
+            sandbox,
+        } = run;
+        drop(sandbox);
+        drop(gate);
+        assert!(!socket.exists());
+    });
 }
 
 #[tokio::test]

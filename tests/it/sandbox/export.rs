@@ -7,20 +7,24 @@ use forgehand::ids::CommitSha;
 use super::*;
 
 /// A run whose workspace is a checkout of a small repository.
-struct Checkout {
-    run: Run,
+pub struct Checkout {
+    pub run: Run,
     base: CommitSha,
 }
 
 impl Checkout {
-    async fn open() -> Self {
+    pub async fn open() -> Self {
+        Self::open_with(config()).await
+    }
+
+    pub async fn open_with(config: SandboxConfig) -> Self {
         let folder = scratch();
         let script = r#"
             git init -q --bare base.git; mkdir workspace; cd workspace
             mkdir -p src target; echo one > src/one.txt; echo two > two.txt; echo tool > tool; echo tracked > target/tracked
             git init -q .; git add --force --all; git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,module; git commit -q -m base; git push -q ../base.git HEAD:refs/heads/main; git rev-parse HEAD"#;
         let base = git(folder.path(), script);
-        let sandbox = sandbox::open(&config(), Run::folders(folder.path()), 7)
+        let sandbox = sandbox::open(&config, Run::folders(folder.path()), 7)
             .await
             .expect("the sandbox opens");
         Self {
@@ -38,7 +42,7 @@ impl Checkout {
     }
 
     /// The changes in the bundle as `git diff-tree` names them.
-    async fn exported(&self) -> String {
+    pub async fn exported(&self) -> String {
         let bundle = self.export().await.expect("a bundle");
         let script = format!(
             "git init -q --bare fresh.git; cd fresh.git; echo {0}/base.git/objects > objects/info/alternates; \
@@ -76,7 +80,7 @@ fn git(folder: &Path, script: &str) -> String {
 
 #[test]
 fn every_kind_of_change_is_exported() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let checkout = Checkout::open().await;
         assert_eq!(checkout.export().await, None, "nothing changed");
         checkout
@@ -102,33 +106,37 @@ fn every_kind_of_change_is_exported() {
 }
 
 /// G10: neither what builds leave nor what is written beside the workspace is part of the change.
-#[tokio::test]
-async fn g10_litter_of_builds_and_scratch_files_stay() {
-    let checkout = Checkout::open().await;
-    checkout
+#[test]
+fn g10_litter_of_builds_and_scratch_files_stay() {
+    on_each(async || {
+        let checkout = Checkout::open().await;
+        checkout
         .run
         .ok("mkdir -p target/debug node_modules/x a/__pycache__ .venv/bin; touch target/debug/x node_modules/x/y a/__pycache__/z.pyc b.pyc .venv/bin/python; echo '*.log' > .gitignore; touch x.log kept.txt ~/scratch /tmp/scratch")
         .await;
-    assert_eq!(checkout.exported().await, "100644 A\t.gitignore\n100644 A\tkept.txt\n");
+        assert_eq!(checkout.exported().await, "100644 A\t.gitignore\n100644 A\tkept.txt\n");
+    });
 }
 
 /// A service that was killed in the middle of an export leaves git's lock behind.
-#[tokio::test]
-async fn what_a_killed_export_left_does_not_stop_the_next_one() {
-    let checkout = Checkout::open().await;
-    checkout.run.ok("echo x > kept.txt").await;
-    let out = checkout.run.folder.path().join("out");
-    std::fs::create_dir_all(&out).unwrap();
-    for left in ["change.bundle.lock", "change.bundle"] {
-        std::fs::write(out.join(left), "torn").unwrap();
-    }
-    assert_eq!(checkout.exported().await, "100644 A\tkept.txt\n");
+#[test]
+fn what_a_killed_export_left_does_not_stop_the_next_one() {
+    on_each(async || {
+        let checkout = Checkout::open().await;
+        checkout.run.ok("echo x > kept.txt").await;
+        let out = checkout.run.folder.path().join("out");
+        std::fs::create_dir_all(&out).unwrap();
+        for left in ["change.bundle.lock", "change.bundle"] {
+            std::fs::write(out.join(left), "torn").unwrap();
+        }
+        assert_eq!(checkout.exported().await, "100644 A\tkept.txt\n");
+    });
 }
 
 /// G01 to G07 as far as they concern the way out.
 #[test]
 fn a_poisoned_repository_runs_nothing_and_hides_nothing() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         for poison in [
             "rm -rf .git",
             "rm -rf .git; echo 'gitdir: /tmp/evil' > .git; cp -r . /tmp/evil",
@@ -158,31 +166,35 @@ fn a_poisoned_repository_runs_nothing_and_hides_nothing() {
 }
 
 /// S04: a name that the sandbox prepared is not taken for the bundle.
-#[tokio::test]
-async fn the_way_out_cannot_be_prepared() {
-    let checkout = Checkout::open().await;
-    let touched = checkout
-        .run
-        .sh("ln -s /etc/passwd /run/forgehand/out/change.bundle")
-        .await;
-    assert_ne!(touched.exit, Exit::Code(0));
-    checkout.run.ok("echo x > x").await;
-    let bundle = checkout.export().await.expect("a bundle");
-    assert!(fs::symlink_metadata(&bundle).expect("the bundle").is_file());
+#[test]
+fn the_way_out_cannot_be_prepared() {
+    on_each(async || {
+        let checkout = Checkout::open().await;
+        let touched = checkout
+            .run
+            .sh("ln -s /etc/passwd /run/forgehand/out/change.bundle")
+            .await;
+        assert_ne!(touched.exit, Exit::Code(0));
+        checkout.run.ok("echo x > x").await;
+        let bundle = checkout.export().await.expect("a bundle");
+        assert!(fs::symlink_metadata(&bundle).expect("the bundle").is_file());
+    });
 }
 
-#[tokio::test]
-async fn an_export_of_an_unknown_base_fails_with_a_reason() {
-    let checkout = Checkout::open().await;
-    let unknown: CommitSha = "1234567890123456789012345678901234567890".parse().expect("a commit");
-    let failed = checkout
-        .run
-        .sandbox
-        .export(&unknown, &CancellationToken::new())
-        .await
-        .expect_err("no export");
-    assert!(
-        matches!(failed, SandboxError::Broken(_)) && failed.to_string().contains("1234567890"),
-        "{failed}"
-    );
+#[test]
+fn an_export_of_an_unknown_base_fails_with_a_reason() {
+    on_each(async || {
+        let checkout = Checkout::open().await;
+        let unknown: CommitSha = "1234567890123456789012345678901234567890".parse().expect("a commit");
+        let failed = checkout
+            .run
+            .sandbox
+            .export(&unknown, &CancellationToken::new())
+            .await
+            .expect_err("no export");
+        assert!(
+            matches!(failed, SandboxError::Broken(_)) && failed.to_string().contains("1234567890"),
+            "{failed}"
+        );
+    });
 }

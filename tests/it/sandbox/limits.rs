@@ -19,7 +19,7 @@ fn marker(number: u32) -> String {
 
 #[test]
 fn a_timeout_ends_everything() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let run = Run::open().await;
         let marker = marker(71001);
         let exec = Exec {
@@ -33,24 +33,26 @@ fn a_timeout_ends_everything() {
     });
 }
 
-#[tokio::test]
-async fn a_command_may_tidy_up_after_its_timeout() {
-    let run = Run::open().await;
-    let line = "trap 'echo tidy; exit 9' TERM; echo started; sleep 60 & wait";
-    let output = run
-        .exec(Exec {
-            timeout: Some(Duration::from_millis(500)),
-            ..Exec::shell(line)
-        })
-        .await;
-    assert_eq!(output.exit, Exit::Limit("timeout after 0.5 s".to_owned()));
-    assert_eq!(output.output, "started\ntidy\n");
+#[test]
+fn a_command_may_tidy_up_after_its_timeout() {
+    on_each(async || {
+        let run = Run::open().await;
+        let line = "trap 'echo tidy; exit 9' TERM; echo started; sleep 60 & wait";
+        let output = run
+            .exec(Exec {
+                timeout: Some(Duration::from_secs(3)),
+                ..Exec::shell(line)
+            })
+            .await;
+        assert_eq!(output.exit, Exit::Limit("timeout after 3 s".to_owned()));
+        assert_eq!(output.output, "started\ntidy\n");
+    });
 }
 
 /// X4, X22: what stays in the background holds neither the call nor the machine.
 #[test]
 fn background_children_do_not_hold_the_call() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let run = Run::open().await;
         let marker = marker(71002);
         let output = run
@@ -64,7 +66,7 @@ fn background_children_do_not_hold_the_call() {
 
 #[test]
 fn cancelling_closing_and_forgetting_end_everything() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let run = Run::open().await;
         let marker = marker(71003);
         let exec = Exec::shell(clingy(&marker));
@@ -95,7 +97,7 @@ fn cancelling_closing_and_forgetting_end_everything() {
     });
 }
 
-async fn soon_async(happened: impl Fn() -> bool) {
+pub async fn soon_async(happened: impl Fn() -> bool) {
     let started = Instant::now();
     while !happened() {
         assert!(started.elapsed() < Duration::from_secs(10), "it did not happen in 10 s");
@@ -104,20 +106,29 @@ async fn soon_async(happened: impl Fn() -> bool) {
 }
 
 /// Passes by itself; the next test starts it as a process of its own and kills that.
-#[tokio::test]
-async fn a_long_command_ends_at_its_timeout() {
-    let run = Run::open().await;
-    let exec = Exec {
-        timeout: Some(Duration::from_secs(3)),
-        ..Exec::shell(clingy(&marker(71004)))
-    };
-    assert_eq!(run.exec(exec).await.exit, Exit::Limit("timeout after 3 s".to_owned()));
+#[test]
+fn a_long_command_ends_at_its_timeout() {
+    on_each(async || {
+        let run = Run::open().await;
+        let exec = Exec {
+            timeout: Some(Duration::from_secs(3)),
+            ..Exec::shell(clingy(&marker(71004)))
+        };
+        assert_eq!(run.exec(exec).await.exit, Exit::Limit("timeout after 3 s".to_owned()));
+    });
 }
 
 #[test]
 fn nothing_outlives_a_killed_service() {
+    for backend in backends::all() {
+        nothing_outlives_a_killed_service_on(&backend);
+    }
+}
+
+fn nothing_outlives_a_killed_service_on(backend: &str) {
     let mut service = std::process::Command::new("/proc/self/exe")
         .args(["--exact", "sandbox::limits::a_long_command_ends_at_its_timeout"])
+        .env("FORGEHAND_TEST_BACKEND", backend)
         .stdout(Stdio::null())
         .spawn()
         .expect("this test program again");
@@ -142,7 +153,7 @@ fn nothing_outlives_a_killed_service() {
 
 #[test]
 fn a_fork_bomb_is_stopped() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let mut config = config();
         config.max_processes = 100;
         let run = Run::open_with(config, 7).await.expect("the sandbox opens");
@@ -159,7 +170,7 @@ fn a_fork_bomb_is_stopped() {
 
 #[test]
 fn a_memory_hog_is_stopped() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let mut config = config();
         config.memory_mib = 128;
         let run = Run::open_with(config, 7).await.expect("the sandbox opens");
@@ -180,7 +191,7 @@ fn a_memory_hog_is_stopped() {
 
 #[test]
 fn a_full_disk_is_stopped() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let mut config = config();
         config.disk_mib = 24;
         let run = Run::open_with(config, 7).await.expect("the sandbox opens");
@@ -207,26 +218,28 @@ fn a_full_disk_is_stopped() {
 }
 
 /// C5, S15: however much comes, little is kept, and both ends of it.
-#[tokio::test]
-async fn endless_output_is_cut_in_the_middle() {
-    let mut config = config();
-    config.output_kib = 16;
-    let run = Run::open_with(config, 7).await.expect("the sandbox opens");
-    let output = run.sh("echo first; yes | head -c 500M; echo; echo last").await;
-    assert_eq!(output.exit, Exit::Code(0));
-    assert_eq!(output.output_bytes, 6 + 500 * 1024 * 1024 + 1 + 5);
-    assert!(output.output.starts_with("first\ny\n") && output.output.ends_with("y\n\nlast\n"));
-    assert!(
-        output.output.contains("bytes left out") && output.output.len() < 17 * 1024,
-        "{}",
-        output.output.len()
-    );
-    let output = run
-        .exec(Exec {
-            timeout: Some(Duration::from_secs(1)),
-            ..Exec::shell("yes long line")
-        })
-        .await;
-    assert_eq!(output.exit, Exit::Limit("timeout after 1 s".to_owned()));
-    assert!(output.output.len() < 17 * 1024, "{}", output.output.len());
+#[test]
+fn endless_output_is_cut_in_the_middle() {
+    on_each(async || {
+        let mut config = config();
+        config.output_kib = 16;
+        let run = Run::open_with(config, 7).await.expect("the sandbox opens");
+        let output = run.sh("echo first; yes | head -c 500M; echo; echo last").await;
+        assert_eq!(output.exit, Exit::Code(0));
+        assert_eq!(output.output_bytes, 6 + 500 * 1024 * 1024 + 1 + 5);
+        assert!(output.output.starts_with("first\ny\n") && output.output.ends_with("y\n\nlast\n"));
+        assert!(
+            output.output.contains("bytes left out") && output.output.len() < 17 * 1024,
+            "{}",
+            output.output.len()
+        );
+        let output = run
+            .exec(Exec {
+                timeout: Some(Duration::from_secs(1)),
+                ..Exec::shell("yes long line")
+            })
+            .await;
+        assert_eq!(output.exit, Exit::Limit("timeout after 1 s".to_owned()));
+        assert!(output.output.len() < 17 * 1024, "{}", output.output.len());
+    });
 }

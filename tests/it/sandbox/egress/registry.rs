@@ -32,7 +32,7 @@ async fn open(index: &Site, files: &Site) -> Outgoing {
 
 #[test]
 fn n10_packages_are_read_and_files_lie_where_the_registry_says() {
-    as_each_user(async || {
+    on_each_as_each_user(async || {
         let (index, files) = cargo_registry().await;
         let run = open(&index, &files).await;
         let (index_at, files_at) = (
@@ -65,53 +65,57 @@ fn n10_packages_are_read_and_files_lie_where_the_registry_says() {
     });
 }
 
-#[tokio::test]
-async fn n10_a_registry_is_never_written_to_searched_or_tunnelled_to() {
-    let (index, files) = cargo_registry().await;
-    let run = open(&index, &files).await;
-    let at = format!("index.example:{}", index.port());
-    for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        let shown = run.send(request(method, &at, "/se/rd/serde").as_bytes()).await;
+#[test]
+fn n10_a_registry_is_never_written_to_searched_or_tunnelled_to() {
+    on_each(async || {
+        let (index, files) = cargo_registry().await;
+        let run = open(&index, &files).await;
+        let at = format!("index.example:{}", index.port());
+        for method in ["POST", "PUT", "DELETE", "PATCH"] {
+            let shown = run.send(request(method, &at, "/se/rd/serde").as_bytes()).await;
+            assert!(
+                shown.starts_with("HTTP/1.1 405") && shown.contains("only read from"),
+                "{shown}"
+            );
+        }
+        for path in [
+            "/api/v1/crates/new",
+            "/se/rd/serde?secret=1",
+            "/api/v1/me/tokens",
+            "/x/../config.json",
+            "/owner/repo.git/git-receive-pack",
+            "/",
+        ] {
+            let shown = run.get(&at, path).await;
+            assert!(shown.starts_with("HTTP/1.1 403"), "{path}: {shown}");
+        }
+        let shown = run.tunnel(&at, &client_hello(Some("index.example"), false)).await;
         assert!(
-            shown.starts_with("HTTP/1.1 405") && shown.contains("only read from"),
+            shown.starts_with("HTTP/1.1 403") && shown.contains("is a registry: it is asked as http://index.example/"),
             "{shown}"
         );
-    }
-    for path in [
-        "/api/v1/crates/new",
-        "/se/rd/serde?secret=1",
-        "/api/v1/me/tokens",
-        "/x/../config.json",
-        "/owner/repo.git/git-receive-pack",
-        "/",
-    ] {
-        let shown = run.get(&at, path).await;
-        assert!(shown.starts_with("HTTP/1.1 403"), "{path}: {shown}");
-    }
-    let shown = run.tunnel(&at, &client_hello(Some("index.example"), false)).await;
-    assert!(
-        shown.starts_with("HTTP/1.1 403") && shown.contains("is a registry: it is asked as http://index.example/"),
-        "{shown}"
-    );
-    assert_eq!(index.hits(), 0);
+        assert_eq!(index.hits(), 0);
+    });
 }
 
-#[tokio::test]
-async fn n10_only_what_is_needed_goes_to_a_registry() {
-    let (index, files) = cargo_registry().await;
-    let run = open(&index, &files).await;
-    let at = format!("index.example:{}", index.port());
-    let told = format!(
-        "GET http://{at}/se/rd/serde HTTP/1.1\r\nHost: {at}\r\nAuthorization: Bearer stolen\r\nX-Out: secret\r\n\
+#[test]
+fn n10_only_what_is_needed_goes_to_a_registry() {
+    on_each(async || {
+        let (index, files) = cargo_registry().await;
+        let run = open(&index, &files).await;
+        let at = format!("index.example:{}", index.port());
+        let told = format!(
+            "GET http://{at}/se/rd/serde HTTP/1.1\r\nHost: {at}\r\nAuthorization: Bearer stolen\r\nX-Out: secret\r\n\
          Cookie: a=b\r\nConnection: close\r\nContent-Length: 6\r\n\r\nsecret"
-    );
-    let shown = run.send(told.as_bytes()).await;
-    assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
-    let seen = &index.requests()[0];
-    assert_eq!((seen.authorization.as_deref(), seen.method.as_str()), (None, "GET"));
-    let wrong = Egress::new(&EgressConfig {
-        registries: vec!["maven https://a.example/".to_owned()],
-        ..EgressConfig::default()
+        );
+        let shown = run.send(told.as_bytes()).await;
+        assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
+        let seen = &index.requests()[0];
+        assert_eq!((seen.authorization.as_deref(), seen.method.as_str()), (None, "GET"));
+        let wrong = Egress::new(&EgressConfig {
+            registries: vec!["maven https://a.example/".to_owned()],
+            ..EgressConfig::default()
+        });
+        assert!(wrong.is_err_and(|problems| problems[0].starts_with("egress.registries: ")));
     });
-    assert!(wrong.is_err_and(|problems| problems[0].starts_with("egress.registries: ")));
 }
