@@ -66,8 +66,9 @@ impl Graph {
             None => Some(holders.len()),
             Some(within) => holders.iter().position(|holder| *holder == within),
         };
-        let visible = uses
-            .typed(word)
+        let typed = uses.typed(self.view(), word);
+        let visible = typed
+            .iter()
             .filter_map(|reference| Some((depth(reference)?, reference)));
         let visible: Vec<(usize, &Reference)> = visible.collect();
         let innermost = visible.iter().map(|(depth, _)| *depth).min()?;
@@ -347,8 +348,8 @@ impl Graph {
             known: &known,
             within: Some(id.at),
         };
-        let written = known.uses(self.view(), id.file).results(id.at);
-        match self.types_written(place, written, steps - 1) {
+        let written = known.uses(self.view(), id.file).results(self.view(), id.at);
+        match self.types_written(place, written.iter(), steps - 1) {
             Some(Receiver::Types(types, known, why)) => Receiver::Types(types, known.min(certainty), why),
             Some(other) => other,
             // `enum` values have the type that holds them.
@@ -408,7 +409,7 @@ impl Graph {
     /// above it is not in the repository.
     pub(super) fn is_open(&self, of: SymbolId) -> bool {
         let known: std::sync::Arc<Known> = self.known(of.file);
-        let written = known.uses(self.view(), of.file).supers(of.at).count();
+        let written = known.uses(self.view(), of.file).super_count(of.at);
         written > self.supers_of(of).len()
     }
 }

@@ -284,6 +284,101 @@ fn go_packages_are_folders() {
 }
 
 #[test]
+fn go_types_implement_an_interface_by_their_methods() {
+    let graph = graph(&[
+        (
+            "mill/grinder.go",
+            "package mill\n\ntype Stopper interface {\n\tStop()\n}\n\ntype Grinder interface {\n\tStopper\n\tGrind(grain string) (int, error)\n}\n",
+        ),
+        (
+            "mill/stone.go",
+            "package mill\n\ntype Stone struct{}\n\nfunc (s *Stone) Grind(grain string) (int, error) {\n\treturn 0, nil\n}\n\nfunc (s *Stone) Stop() {}\n",
+        ),
+        (
+            "mill/others.go",
+            "package mill\n\ntype Wide struct {\n\tStone\n}\n\ntype Half struct{}\n\nfunc (h Half) Grind(grain string) (int, error) {\n\treturn 1, nil\n}\n\n\
+             type Odd struct{}\n\nfunc (o Odd) Grind(grain string) string {\n\treturn grain\n}\n\nfunc (o Odd) Stop() {}\n",
+        ),
+    ]);
+    let implementors = |name: &str| {
+        let found = graph.implementors(one(&graph, name), 10);
+        let found: Vec<SymbolId> = found.into_iter().map(|(id, _)| id).collect();
+        names(&graph, &found)
+    };
+    assert_eq!(
+        implementors("Grinder"),
+        ["mill/others.go:Wide", "mill/stone.go:Stone"],
+        "Half does not stop, Odd returns something else"
+    );
+    assert_eq!(
+        implementors("Stopper"),
+        [
+            "mill/grinder.go:Grinder",
+            "mill/others.go:Odd",
+            "mill/others.go:Wide",
+            "mill/stone.go:Stone"
+        ]
+    );
+}
+
+#[test]
+fn what_was_not_looked_at_is_counted() {
+    let users: Vec<(String, String)> = (0..300)
+        .map(|number| {
+            let path = format!("shop/user{number:03}.py");
+            (
+                path,
+                "from .money import total\n\n\ndef run():\n    return total([])\n".to_owned(),
+            )
+        })
+        .collect();
+    let mut files: Vec<(&str, &str)> = users.iter().map(|(path, text)| (&**path, &**text)).collect();
+    files.push(("shop/money.py", "def total(items):\n    return 0\n"));
+    files.push(("elsewhere/sum.py", "from shop.money import total\n\ntotal([])\n"));
+    let graph = graph(&files);
+    let edges = graph.callers(one(&graph, "total"), 20);
+    assert_eq!(edges.edges.len() + edges.cut, 20);
+    assert!(edges.edges.iter().all(|edge| edge.certainty == Certainty::Exact));
+    let near = |edge: &forgehand::retrieval::graph::Edge| graph.view().path(edge.file).starts_with("shop/");
+    assert!(edges.edges.iter().all(near), "the nearest files come first");
+    assert_eq!(edges.edges.len() + edges.cut + edges.unexamined, 301);
+    let all = graph.callers(one(&graph, "total"), 1000);
+    assert_eq!((all.edges.len(), all.cut, all.unexamined), (301, 0, 0));
+}
+
+#[test]
+fn rust_traits_are_implemented_in_other_files_too() {
+    let graph = graph(&[
+        ("src/lib.rs", "pub mod shape;\npub mod draw;\npub mod other;\n"),
+        (
+            "src/shape.rs",
+            "pub struct Circle;\n\npub trait Named {\n    fn name(&self) -> String;\n}\n",
+        ),
+        (
+            "src/draw.rs",
+            "use crate::shape::{Circle, Named};\n\nimpl Named for Circle {\n    fn name(&self) -> String {\n        String::new()\n    }\n}\n\n\
+             pub fn show(circle: &Circle) {\n    circle.name();\n}\n",
+        ),
+        (
+            "src/other.rs",
+            "pub struct Circle;\n\npub trait Loud {}\n\nimpl Loud for Circle {}\n",
+        ),
+    ]);
+    assert_eq!(
+        names(&graph, &graph.supertypes(one(&graph, "shape.rs:Circle"))),
+        ["src/shape.rs:Named"],
+        "the circle of another module is another one"
+    );
+    assert_eq!(
+        names(&graph, &graph.supertypes(one(&graph, "other.rs:Circle"))),
+        ["src/other.rs:Loud"]
+    );
+    let found = graph.implementors(one(&graph, "Named"), 10);
+    assert_eq!(names(&graph, &[found[0].0]), ["src/shape.rs:Circle"]);
+    assert_eq!(found[0].1, 3, "the line that says so");
+}
+
+#[test]
 fn typescript_modules_reexports_and_cycles() {
     let graph = graph(&[
         (
