@@ -62,11 +62,15 @@ impl Graph {
         };
         let targets = self.targets(of);
         let uses = self.uses_of(of, &name, known.family);
+        let is_called = self.kind(of).is_some_and(SymbolKind::is_callable);
         let mut exact = 0;
         for (looked_at, (file, at)) in uses.iter().enumerate() {
             if work.uses == 0 || exact >= enough {
                 found.unexamined = uses.len() - looked_at;
                 break;
+            }
+            if is_called && !self.may_be_call(*file, *at) {
+                continue;
             }
             work.uses -= 1;
             if let Some(edge) = self.edge_to(of, &targets, (*file, *at))
@@ -78,6 +82,12 @@ impl Graph {
         }
         found.sort();
         found
+    }
+
+    /// Whether a use can be one of a function: nobody names one as a type.
+    fn may_be_call(&self, file: FileId, at: u32) -> bool {
+        let kind = self.known(file).uses(self.view(), file).kind(at);
+        matches!(kind, Some(ReferenceKind::Call | ReferenceKind::Read))
     }
 
     fn targets(&self, of: SymbolId) -> Targets {

@@ -3,7 +3,10 @@
 //! Never reads a file itself.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
+
+use foldhash::fast::RandomState;
 
 use super::family::Family;
 use super::module::Place;
@@ -39,6 +42,8 @@ pub(super) struct Uses {
     supers: Vec<(u32, u32)>,
     /// By variable, as the number of its text: where it is given a type, by place in `all`.
     typed: Vec<(u32, u32)>,
+    /// Where in `typed` each variable is, by its text; read when first asked for.
+    variables: OnceLock<HashMap<Box<str>, Range<usize>, RandomState>>,
     /// By function: the types of its result, by place in `all`.
     results: Vec<(u32, u32)>,
 }
@@ -177,8 +182,14 @@ impl Uses {
             all,
             supers,
             typed,
+            variables: OnceLock::new(),
             results,
         }
+    }
+
+    /// How a use is one, without its texts.
+    pub(super) fn kind(&self, at: u32) -> Option<ReferenceKind> {
+        self.all.get(at as usize).map(|raw| raw.kind)
     }
 
     /// One use, with its texts.
@@ -217,10 +228,22 @@ impl Uses {
 
     /// Where a variable is given a type.
     pub(super) fn typed(&self, view: &View, variable: &str) -> Vec<Reference> {
-        let mut groups = self.typed.chunk_by(|a, b| a.0 == b.0);
-        let named = groups.find(|group| view.text(self.segment, group[0].0) == variable);
-        let named = named.unwrap_or_default().iter();
-        named.filter_map(|(_, at)| self.get(view, *at)).collect()
+        let variables = self.variables.get_or_init(|| self.read_variables(view));
+        let places = variables
+            .get(variable)
+            .map_or(&[][..], |range| &self.typed[range.clone()]);
+        places.iter().filter_map(|(_, at)| self.get(view, *at)).collect()
+    }
+
+    fn read_variables(&self, view: &View) -> HashMap<Box<str>, Range<usize>, RandomState> {
+        let mut variables = HashMap::default();
+        let mut from = 0;
+        for group in self.typed.chunk_by(|a, b| a.0 == b.0) {
+            let text = view.text(self.segment, group[0].0);
+            variables.insert(Box::from(&*text), from..from + group.len());
+            from += group.len();
+        }
+        variables
     }
 
     /// The types that a function says it returns.

@@ -12,6 +12,9 @@ use crate::retrieval::facts::{Reference, SymbolKind};
 /// How many steps are taken from a variable over what a function returns to a type.
 const MAX_STEPS: u32 = 6;
 
+/// Steps up from a type to where one of its fields is set.
+const MAX_ABOVE: usize = 4;
+
 /// What a receiver is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Receiver {
@@ -220,6 +223,11 @@ impl Graph {
             Receiver::Types(types, certainty, _) => {
                 let mut ids: Vec<SymbolId> = types.iter().flat_map(|id| self.members_on(*id, field)).collect();
                 ids.truncate(1);
+                if ids.is_empty()
+                    && let Some(Receiver::Types(found, known, why)) = self.attribute(&types, field, steps)
+                {
+                    return Receiver::Types(found, known.min(certainty), why);
+                }
                 self.value_of(&ids, certainty, Why::Declared, steps)
             }
             Receiver::Module(inside) => {
@@ -233,6 +241,28 @@ impl Graph {
             Receiver::Outside => Receiver::Outside,
             Receiver::Unknown => Receiver::Unknown,
         }
+    }
+
+    /// What is written of a field that only the methods of its type set: `self.parser = Parser()`.
+    fn attribute(&self, types: &[SymbolId], field: &str, steps: u32) -> Option<Receiver> {
+        let mut level: Vec<SymbolId> = types.iter().copied().take(4).collect();
+        for _ in 0..MAX_ABOVE {
+            for id in &level {
+                let known = self.known(id.file);
+                let mut written = known.uses(self.view(), id.file).typed(self.view(), field);
+                written.retain(|reference| reference.within == Some(id.at));
+                let at = At {
+                    file: id.file,
+                    known: &known,
+                    within: Some(id.at),
+                };
+                if let Some(found) = self.types_written(at, written.iter(), steps) {
+                    return Some(found);
+                }
+            }
+            level = level.iter().flat_map(|id| self.supers_of(*id)).take(16).collect();
+        }
+        None
     }
 
     fn from<'s>(&'s self, at: At<'_>) -> From<'s> {

@@ -42,7 +42,13 @@ impl Graph {
     pub(super) fn meaning(&self, at: At<'_>, name: &str) -> Meaning {
         let candidates = self.candidates(name, at.known.family);
         if let Some(ids) = self.around(at, &candidates) {
-            return Meaning::Symbols(ids, Certainty::Exact, Why::Scope);
+            // Where a name cannot be overloaded, one of several is meant: those of other blocks or
+            // other conditions are not told apart.
+            let sure = match ids.len() > 1 && !at.known.family.overloads() {
+                true => Certainty::Likely,
+                false => Certainty::Exact,
+            };
+            return Meaning::Symbols(ids, sure, Why::Scope);
         }
         let mut lost = None;
         for import in at.known.brought(self.view(), at.file).bound(name) {

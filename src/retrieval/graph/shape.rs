@@ -37,8 +37,8 @@ impl Graph {
         for id in self.types_with(rarest) {
             let has = |(name, method): (&Box<str>, &SymbolId)| {
                 let own = self.members_on(id, name);
-                own.iter()
-                    .any(|own| self.result_names(*own) == self.result_names(*method))
+                let mut own = own.iter().filter(|own| self.kind(**own) == Some(SymbolKind::Method));
+                own.any(|own| self.result_names(*own) == self.result_names(*method))
             };
             if id != of && methods.iter().all(has) {
                 found.push((id, self.symbol(id).map_or(0, |symbol| symbol.line)));

@@ -258,6 +258,52 @@ fn python_imports_shadowing_and_methods() {
 }
 
 #[test]
+fn python_fields_that_only_methods_set_have_a_type() {
+    let graph = graph(&[(
+        "shop/run.py",
+        "class Writer:\n    def show(self):\n        pass\n\n\nclass Base:\n    def __init__(self):\n        self.out = Writer()\n\n\n\
+         class Result(Base):\n    pass\n\n\ndef run() -> Result:\n    return Result()\n\n\n\
+         def use():\n    result = run()\n    result.out.show()\n\n\nclass Other:\n    def show(self):\n        pass\n",
+    )]);
+    check_callers(&graph, "Writer.show", &["shop/run.py:21 use exact, declared type"]);
+    check_callers(&graph, "Other.show", &[]);
+}
+
+#[test]
+fn rust_values_are_seen_through_what_wraps_them() {
+    let graph = graph(&[(
+        "src/lib.rs",
+        "use std::sync::Arc;\n\npub struct Lamp;\n\nimpl Lamp {\n    pub fn open() -> Result<Self, ()> {\n        Ok(Self)\n    }\n\n\
+         \x20   pub fn glow(&self) {}\n}\n\npub struct Fire;\n\nimpl Fire {\n    pub fn glow(&self) {}\n}\n\n\
+         pub fn shared() {\n    let lamp = Arc::new(Lamp);\n    let other = Arc::new(Lamp::open().unwrap());\n    other.glow();\n\
+         \x20   let again = other.clone();\n    again.glow();\n    lamp.glow();\n}\n",
+    )]);
+    check_callers(
+        &graph,
+        "Lamp.glow",
+        &[
+            "src/lib.rs:22 shared exact, declared type",
+            "src/lib.rs:24 shared exact, declared type",
+            "src/lib.rs:25 shared exact, declared type",
+        ],
+    );
+    check_callers(&graph, "Fire.glow", &[]);
+}
+
+#[test]
+fn functions_of_one_name_in_different_blocks_are_not_called_certain() {
+    let graph = graph(&[(
+        "src/build.spec.js",
+        "describe('a', () => {\n  function build() {}\n  build()\n})\n\ndescribe('b', () => {\n  function build() {}\n})\n",
+    )]);
+    let first = graph.symbols("build", 10).symbols[0];
+    assert_eq!(
+        lines(&graph, &graph.callers(first, 10)),
+        ["src/build.spec.js:3 - likely, same scope"]
+    );
+}
+
+#[test]
 fn go_packages_are_folders() {
     let graph = graph(&[
         ("go.mod", "module example.org/store\n"),
