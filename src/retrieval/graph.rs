@@ -37,7 +37,7 @@ use known::Known;
 use module::Modules;
 
 /// Uses of one name that are looked at for one answer. Each costs a few microseconds.
-pub const MAX_EXAMINED: usize = 3000;
+pub const MAX_EXAMINED: usize = 2000;
 /// Lines of the files that are kept in memory between questions, at about thirty bytes each.
 const MAX_KNOWN: usize = 4_000_000;
 /// Symbols that are kept by their names between questions.

@@ -471,6 +471,25 @@ fn typescript_modules_reexports_and_cycles() {
 }
 
 #[test]
+fn script_classes_inherit() {
+    let base = "export class Base {\n  open() {}\n}\n";
+    for end in ["ts", "js"] {
+        let door = format!(
+            "import {{ Base }} from './base.{end}'\n\nexport class Door extends Base {{\n  enter() {{\n    this.open()\n  }}\n}}\n"
+        );
+        let (base_path, door_path) = (format!("src/base.{end}"), format!("src/door.{end}"));
+        let graph = graph(&[(&base_path, base), (&door_path, &door)]);
+        check_callers(
+            &graph,
+            "Base.open",
+            &[&format!("{door_path}:5 Door.enter exact, owner")],
+        );
+        let found = graph.implementors(one(&graph, "Base"), 10);
+        assert_eq!(found.iter().map(|(_, line)| *line).collect::<Vec<_>>(), [3], "{end}");
+    }
+}
+
+#[test]
 fn java_interfaces_fields_and_overrides() {
     let base = "src/main/java/org/example";
     let path = |name: &str| format!("{base}/{name}.java");
