@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use forgehand::git::{Blob, BlobId, EntryKind, Git};
 use forgehand::ids::CommitSha;
 use forgehand::language;
+use forgehand::retrieval::graph::{Graph, SymbolId};
 use forgehand::retrieval::index::{Bounds, Edit, Index, Limits, Reader};
 use forgehand::retrieval::source::Source;
 use forgehand::retrieval::view::View;
@@ -26,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 const STEP_TIMEOUT: Duration = Duration::from_secs(1200);
 /// Repetitions of what takes milliseconds.
 const ROUNDS: usize = 15;
+/// Rows of an answer of the graph.
+const SHOWN: usize = 80;
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args()
@@ -90,6 +93,7 @@ impl Bench {
         );
         let warm = self.in_process();
         self.literal(&warm);
+        self.graph(&warm);
         self.good
     }
 
@@ -204,6 +208,42 @@ impl Bench {
         commit.parse().expect("a commit")
     }
 
+    /// Questions to the graph, of functions and types all over the repository.
+    fn graph(&mut self, warm: &Warm) {
+        let symbols = some_symbols(&warm.view);
+        let ask = |graph: &Graph, id: SymbolId| drop(graph.callers(id, SHOWN));
+        let firsts = symbols.iter().take(3).map(|id| {
+            let started = Instant::now();
+            ask(&Graph::of(Arc::clone(&warm.view)), *id);
+            started.elapsed()
+        });
+        self.row(
+            "first question to the graph",
+            firsts.collect(),
+            Duration::from_millis(100),
+        );
+        let graph = Graph::of(Arc::clone(&warm.view));
+        let questions: [(&str, &dyn Fn(SymbolId)); 3] = [
+            ("callers", &|id| ask(&graph, id)),
+            ("callees", &|id| drop(graph.callees(id, SHOWN))),
+            ("impact", &|id| drop(graph.impact(id, 4, SHOWN))),
+        ];
+        for (title, question) in questions {
+            let mut times: Vec<Duration> = Vec::new();
+            for id in &symbols {
+                let started = Instant::now();
+                question(*id);
+                times.push(started.elapsed());
+            }
+            times.sort();
+            let (middle, late) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+            let is_good = late <= Duration::from_millis(20);
+            let judgement = if is_good { "" } else { "  BEYOND THE GOAL" };
+            println!("{title:<34}{middle:>12.2?}   99 of 100 within {late:.2?}, goal 20ms{judgement}");
+            self.good &= is_good;
+        }
+    }
+
     /// Literals that stand in one file only, against ripgrep's crates on a checkout.
     fn literal(&mut self, warm: &Warm) {
         let tree = self.folder.path().join("tree");
@@ -269,6 +309,19 @@ fn rare(view: &View) -> Vec<String> {
     let step = (names.len() / (ROUNDS * 3)).max(1);
     let rare = names.iter().step_by(step).filter(is_rare).take(ROUNDS);
     rare.map(|name| name[1..name.len() - 1].to_owned()).collect()
+}
+
+/// Functions and types, at even steps through the repository.
+fn some_symbols(view: &View) -> Vec<SymbolId> {
+    let mut all = Vec::new();
+    for file in view.files() {
+        let symbols = view.symbols(file);
+        let asked = (0..).zip(&symbols);
+        let asked = asked.filter(|(_, symbol)| symbol.kind.is_callable() || symbol.kind.is_type());
+        all.extend(asked.map(|(at, _)| SymbolId { file, at }));
+    }
+    let step = (all.len() / 1000).max(1);
+    all.into_iter().step_by(step).collect()
 }
 
 /// Lines with a literal, as `rg` finds them: all cores, files that git ignores left out.

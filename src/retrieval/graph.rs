@@ -12,6 +12,7 @@ use super::view::{FileId, View};
 mod candidate;
 mod edge;
 mod family;
+mod kept;
 mod known;
 mod member;
 mod module;
@@ -20,6 +21,7 @@ mod paths;
 mod receiver;
 mod resolve;
 mod scope;
+mod shape;
 mod test_code;
 mod usage;
 mod walk;
@@ -30,15 +32,18 @@ pub use walk::{Impact, Reached};
 
 use candidate::Candidates;
 use family::Family;
+use kept::Kept;
 use known::Known;
 use module::Modules;
 
 /// Uses of one name that are looked at for one answer. Each costs a few microseconds.
-pub const MAX_EXAMINED: usize = 4000;
-/// Files that are kept in memory between questions.
-const MAX_KNOWN: usize = 4096;
-/// Names whose symbols are kept in memory between questions.
-const MAX_NAMES: usize = 16_384;
+pub const MAX_EXAMINED: usize = 2000;
+/// Lines of the files that are kept in memory between questions, at about thirty bytes each.
+const MAX_KNOWN: usize = 4_000_000;
+/// Symbols that are kept by their names between questions.
+const MAX_NAMES: usize = 400_000;
+/// Types whose neighbours above and below are kept between questions.
+const MAX_TYPES: usize = 100_000;
 
 /// A symbol of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,8 +161,10 @@ pub struct Edges {
     pub unexamined: usize,
 }
 
-/// The symbols of a name in a family of languages.
-type ByName = HashMap<(Box<str>, Family), Arc<Candidates>>;
+/// The symbols of names in a family of languages.
+type ByName = Kept<Box<str>, Arc<Candidates>>;
+/// Types with the types next to them.
+type ByType<T> = Kept<SymbolId, Arc<[T]>>;
 
 /// The graph of a view.
 #[derive(Debug)]
@@ -165,9 +172,10 @@ pub struct Graph {
     view: Arc<View>,
     modules: OnceLock<Modules>,
     imports: OnceLock<usage::Imports>,
-    known: Mutex<HashMap<FileId, Arc<Known>>>,
-    names: Mutex<ByName>,
-    supers: Mutex<HashMap<SymbolId, Arc<[SymbolId]>>>,
+    known: Mutex<Kept<FileId, Arc<Known>>>,
+    names: Mutex<HashMap<Family, ByName>>,
+    supers: Mutex<ByType<SymbolId>>,
+    subs: Mutex<ByType<(SymbolId, u32)>>,
 }
 
 impl Graph {
@@ -177,9 +185,10 @@ impl Graph {
             view,
             modules: OnceLock::new(),
             imports: OnceLock::new(),
-            known: Mutex::default(),
+            known: Mutex::new(Kept::new(MAX_KNOWN)),
             names: Mutex::default(),
-            supers: Mutex::default(),
+            supers: Mutex::new(Kept::new(MAX_TYPES)),
+            subs: Mutex::new(Kept::new(MAX_TYPES)),
         }
     }
 
@@ -230,46 +239,45 @@ impl Graph {
 
     fn known(&self, file: FileId) -> Arc<Known> {
         if let Some(known) = lock(&self.known).get(&file) {
-            return Arc::clone(known);
+            return known;
         }
         let known = Arc::new(Known::of(&self.view, file));
-        let mut all = lock(&self.known);
-        if all.len() >= MAX_KNOWN {
-            all.clear();
-        }
-        all.insert(file, Arc::clone(&known));
+        let weight = self.view.lines(file) as usize + 16;
+        lock(&self.known).put(file, Arc::clone(&known), weight);
         known
     }
 
     fn reference(&self, file: FileId, at: u32) -> Option<Reference> {
         let known = self.known(file);
-        known.uses(&self.view, file).all.get(at as usize).cloned()
+        known.uses(&self.view, file).get(&self.view, at)
     }
 
     fn candidates(&self, name: &str, family: Family) -> Arc<Candidates> {
-        let key = (Box::from(name), family);
-        if let Some(candidates) = lock(&self.names).get(&key) {
-            return Arc::clone(candidates);
+        let kept = || Kept::new(MAX_NAMES);
+        if let Some(candidates) = lock(&self.names).entry(family).or_insert_with(kept).get(name) {
+            return candidates;
         }
         let candidates = Arc::new(self.read_candidates(name, family));
-        let mut all = lock(&self.names);
-        if all.len() >= MAX_NAMES {
-            all.clear();
-        }
-        all.insert(key, Arc::clone(&candidates));
+        let mut names = lock(&self.names);
+        let names = names.entry(family).or_insert_with(kept);
+        names.put(name.into(), Arc::clone(&candidates), candidates.all.len() + 4);
         candidates
     }
 
     fn remembered_supers(&self, of: SymbolId) -> Option<Arc<[SymbolId]>> {
-        lock(&self.supers).get(&of).cloned()
+        lock(&self.supers).get(&of)
     }
 
     fn remember_supers(&self, of: SymbolId, supers: &[SymbolId]) {
-        let mut all = lock(&self.supers);
-        if all.len() >= MAX_NAMES {
-            all.clear();
-        }
-        all.insert(of, supers.into());
+        lock(&self.supers).put(of, supers.into(), supers.len() + 1);
+    }
+
+    fn remembered_subs(&self, of: SymbolId) -> Option<Arc<[(SymbolId, u32)]>> {
+        lock(&self.subs).get(&of)
+    }
+
+    fn remember_subs(&self, of: SymbolId, subs: &[(SymbolId, u32)]) {
+        lock(&self.subs).put(of, subs.into(), subs.len() + 1);
     }
 }
 

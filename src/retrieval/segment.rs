@@ -20,12 +20,13 @@ mod read;
 mod record;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 pub use build::{Builder, Built};
 pub use dictionary::Entry;
 pub use merge::merge;
 pub use read::{Row, Segment};
-pub use record::Record;
+pub use record::{Record, Use};
 
 use super::facts::Field;
 use crate::git::BlobId;
@@ -83,13 +84,28 @@ pub enum ListKind {
     Symbols,
     /// References to this name.
     References,
+    /// Imports that give this name another one.
+    Renames,
+    /// References that name this as what a type extends or implements.
+    Extended,
+    /// References that say, apart from the type of this name, what it implements.
+    Extends,
 }
 
 /// Number of kinds of lists.
-const KINDS: usize = 5;
+const KINDS: usize = 8;
 
 impl ListKind {
-    const ALL: [Self; KINDS] = [Self::Part, Self::Whole, Self::Defined, Self::Symbols, Self::References];
+    const ALL: [Self; KINDS] = [
+        Self::Part,
+        Self::Whole,
+        Self::Defined,
+        Self::Symbols,
+        Self::References,
+        Self::Renames,
+        Self::Extended,
+        Self::Extends,
+    ];
 }
 
 impl From<Field> for ListKind {

@@ -2,10 +2,11 @@
 //! name and word with where it stands. What ranking and the graph read. Never changes once made.
 //! Stands on segments that other views share, and keeps only which file is which blob of them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::facts::{Facts, Field, Import, Reference, Symbol, Unit};
-use super::segment::{self, BlobKey, Builder, Entry, ListKind, Record, Segment, SegmentError, Traits};
+use super::segment::{self, BlobKey, Builder, Entry, ListKind, Record, Segment, SegmentError, Traits, Use};
 use crate::git::BlobId;
 use crate::language::Language;
 
@@ -285,6 +286,38 @@ impl View {
     pub fn referred(&self, name: &str) -> Vec<(FileId, u32)> {
         let postings = self.places(ListKind::References, name);
         postings.into_iter().map(|place| (place.file, place.unit)).collect()
+    }
+
+    /// Imports that give a name another one: file and place in its [`Self::imports`].
+    pub fn renamed(&self, name: &str) -> Vec<(FileId, u32)> {
+        let postings = self.places(ListKind::Renames, name);
+        postings.into_iter().map(|place| (place.file, place.unit)).collect()
+    }
+
+    /// Where a name is one that a type extends or implements: file and place in its
+    /// [`Self::references`].
+    pub fn extended(&self, name: &str) -> Vec<(FileId, u32)> {
+        let postings = self.places(ListKind::Extended, name);
+        postings.into_iter().map(|place| (place.file, place.unit)).collect()
+    }
+
+    /// Where it is said, apart from a type of this name, what it implements: file and place in its
+    /// [`Self::references`].
+    pub fn extends(&self, name: &str) -> Vec<(FileId, u32)> {
+        let postings = self.places(ListKind::Extends, name);
+        postings.into_iter().map(|place| (place.file, place.unit)).collect()
+    }
+
+    /// A file's uses of names, and the segment that has their texts.
+    pub fn uses(&self, file: FileId) -> (u32, Vec<Use>) {
+        let uses = self.record(file, |record| record.uses());
+        (self.files.place(file).segment, uses.unwrap_or_default())
+    }
+
+    /// A text of a segment by its number.
+    pub fn text(&self, segment: u32, id: u32) -> Cow<'_, str> {
+        let text = self.segments[segment as usize].text(id);
+        self.segments[segment as usize].judge(text).unwrap_or_default()
     }
 
     /// Where a word stands, by file and unit.

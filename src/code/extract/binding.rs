@@ -64,6 +64,10 @@ const SHELLS: &[&str] = &[
     "try_expression",
     "unary_expression",
 ];
+/// Methods of Rust that give what a wrapper holds, or another one of the same.
+const UNWRAPS: &[&str] = &["clone", "expect", "unwrap", "unwrap_or_default", "unwrap_or_else"];
+/// Functions of Rust that put a value into what has its methods.
+const WRAPS: &[&str] = &["Arc::new", "Box::new", "Box::pin", "Pin::new", "Rc::new"];
 /// Deeper nesting is no declaration that people write.
 const MAX_NESTING: usize = 6;
 
@@ -71,6 +75,10 @@ const MAX_NESTING: usize = 6;
 pub fn written(text: &str, node: Node<'_>, separators: &[&str]) -> Option<String> {
     let mut node = node;
     for _ in 0..MAX_NESTING {
+        if let Some(inner) = handed_on(text, node) {
+            node = inner;
+            continue;
+        }
         if !SHELLS.contains(&node.kind()) {
             break;
         }
@@ -100,6 +108,27 @@ pub fn written(text: &str, node: Node<'_>, separators: &[&str]) -> Option<String
         "identifier" | "type_identifier" | "type" | "name" => type_name(&text[node.byte_range()]).map(str::to_owned),
         kind if kind.contains("type") || kind == "parameter_list" || kind == "union" => {
             type_name(&text[node.byte_range()]).map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// The value of Rust that a call only wraps or unwraps: `Arc::new(value)`, `value.unwrap()`.
+fn handed_on<'t>(text: &str, node: Node<'t>) -> Option<Node<'t>> {
+    if node.kind() != "call_expression" {
+        return None;
+    }
+    let function = node.child_by_field_name("function")?;
+    match function.kind() {
+        "field_expression" => {
+            let field = function.child_by_field_name("field")?;
+            let unwraps = UNWRAPS.contains(&&text[field.byte_range()]);
+            function.child_by_field_name("value").filter(|_| unwraps)
+        }
+        "scoped_identifier" => {
+            let wraps = WRAPS.iter().any(|wrap| text[function.byte_range()].ends_with(wrap));
+            let arguments = node.child_by_field_name("arguments").filter(|_| wraps)?;
+            arguments.named_child(0).filter(|_| arguments.named_child_count() == 1)
         }
         _ => None,
     }

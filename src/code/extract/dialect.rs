@@ -179,7 +179,8 @@ static DIALECTS: [Dialect; 16] = [
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/javascript.scm"),
-            include_str!("../queries/jsx.scm")
+            include_str!("../queries/jsx.scm"),
+            include_str!("../queries/script-rest.scm")
         ),
         separators: &["."],
         names_owners: true,
@@ -279,7 +280,8 @@ static DIALECTS: [Dialect; 16] = [
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/typescript.scm"),
-            include_str!("../queries/jsx.scm")
+            include_str!("../queries/jsx.scm"),
+            include_str!("../queries/script-rest.scm")
         ),
         separators: &["."],
         names_owners: true,
@@ -294,7 +296,8 @@ static DIALECTS: [Dialect; 16] = [
         repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
-            include_str!("../queries/typescript.scm")
+            include_str!("../queries/typescript.scm"),
+            include_str!("../queries/script-rest.scm")
         ),
         separators: &["."],
         names_owners: true,

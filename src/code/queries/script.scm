@@ -50,8 +50,6 @@
 
 (member_expression object: (identifier) @reference.path)
 (member_expression property: (property_identifier) @reference.member)
-(shorthand_property_identifier) @reference.read
-(identifier) @reference.read
 
 ; What declarations say of types.
 (variable_declarator

@@ -12,11 +12,11 @@ use super::{Certainty, Edge, Edges, Graph, MAX_EXAMINED, SymbolId, Why};
 use crate::retrieval::facts::{Reference, ReferenceKind, SymbolKind};
 use crate::retrieval::view::FileId;
 
+/// Uses of a name above which the nearest are looked at first.
+const MANY: usize = 200;
+
 /// Symbols that fit one use are listed by name up to here, and only counted above.
 const MAX_AMONG: usize = 8;
-
-/// Other names of a symbol that are looked for.
-const MAX_ALIASES: usize = 16;
 
 /// What a use has to mean to be one of a symbol.
 struct Targets {
@@ -44,32 +44,50 @@ impl Graph {
     /// The uses of a symbol: calls, and for a type also where it is named. At most `max` edges.
     pub fn callers(&self, of: SymbolId, max: usize) -> Edges {
         let mut work = Work { uses: MAX_EXAMINED };
-        let mut edges = self.callers_within(of, Certainty::Possible, &mut work);
+        let mut edges = self.callers_until(of, Certainty::Possible, &mut work, max);
         edges.cut_to(max);
         edges
     }
 
     /// The uses of a symbol that are at least this sure, for as long as the work lasts.
     pub(super) fn callers_within(&self, of: SymbolId, least: Certainty, work: &mut Work) -> Edges {
+        self.callers_until(of, least, work, usize::MAX)
+    }
+
+    /// The same until there are `enough` that are exact: no other would be shown.
+    fn callers_until(&self, of: SymbolId, least: Certainty, work: &mut Work, enough: usize) -> Edges {
         let mut found = Edges::default();
         let (Some(name), known) = (self.name_of(of), self.known(of.file)) else {
             return found;
         };
         let targets = self.targets(of);
-        for (file, at) in self.uses_of(of, &name, known.family) {
-            if work.uses == 0 {
-                found.unexamined += 1;
+        let uses = self.uses_of(of, &name, known.family);
+        let is_called = self.kind(of).is_some_and(SymbolKind::is_callable);
+        let mut exact = 0;
+        for (looked_at, (file, at)) in uses.iter().enumerate() {
+            if work.uses == 0 || exact >= enough {
+                found.unexamined = uses.len() - looked_at;
+                break;
+            }
+            if is_called && !self.may_be_call(*file, *at) {
                 continue;
             }
             work.uses -= 1;
-            if let Some(edge) = self.edge_to(of, &targets, (file, at))
+            if let Some(edge) = self.edge_to(of, &targets, (*file, *at))
                 && edge.certainty >= least
             {
+                exact += usize::from(edge.certainty == Certainty::Exact);
                 found.edges.push(edge);
             }
         }
         found.sort();
         found
+    }
+
+    /// Whether a use can be one of a function: nobody names one as a type.
+    fn may_be_call(&self, file: FileId, at: u32) -> bool {
+        let kind = self.known(file).uses(self.view(), file).kind(at);
+        matches!(kind, Some(ReferenceKind::Call | ReferenceKind::Read))
     }
 
     fn targets(&self, of: SymbolId) -> Targets {
@@ -123,12 +141,12 @@ impl Graph {
         below.filter(|(id, _)| !self.members(*id, name).is_empty()).count()
     }
 
-    /// Where a name or its other names are used, nearest files first.
+    /// Where a name or its other names are used; of very many the nearest files first.
     fn uses_of(&self, of: SymbolId, name: &str, family: Family) -> Vec<(FileId, u32)> {
         let mut uses = self.view().referred(name);
         // An import may rename it, and others may import it under that name.
-        for alias in self.imports().aliases(name).iter().take(MAX_ALIASES) {
-            uses.extend(self.view().referred(alias));
+        for alias in self.aliases(name) {
+            uses.extend(self.view().referred(&alias));
         }
         // A constructor is called by the name of its type, and a default export by any.
         if matches!(name, "__init__" | "constructor" | "__construct" | "initialize")
@@ -136,20 +154,21 @@ impl Graph {
         {
             uses.extend(self.view().referred(owner));
         }
-        uses.retain(|(file, _)| Family::of(self.view().language(*file)) == family);
-        if uses.len() > MAX_EXAMINED {
-            let own = self.view().path(of.file);
-            uses.sort_by_cached_key(|(file, at)| {
-                let common = in_common(self.view().path(*file), own);
-                (std::cmp::Reverse(common), *file, *at)
-            });
+        let own = self.view().path(of.file);
+        let mut files: Vec<(usize, &[(FileId, u32)])> = uses
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter(|places| Family::of(self.view().language(places[0].0)) == family)
+            .map(|places| (in_common(self.view().path(places[0].0), own), places))
+            .collect();
+        if uses.len() > MANY {
+            files.sort_by_key(|(common, places)| (std::cmp::Reverse(*common), places[0]));
         }
-        uses
+        files.into_iter().flat_map(|(_, places)| places).copied().collect()
     }
 
     fn edge_to(&self, of: SymbolId, targets: &Targets, (file, at): (FileId, u32)) -> Option<Edge> {
         let known = self.known(file);
-        let reference = known.uses(self.view(), file).all.get(at as usize)?;
+        let reference = &known.uses(self.view(), file).get(self.view(), at)?;
         let edge = |certainty, why, among| Edge {
             file,
             line: reference.line,
@@ -209,17 +228,20 @@ impl Graph {
     pub(super) fn callees_within(&self, of: SymbolId, least: Certainty, work: &mut Work) -> Edges {
         let mut found = Edges::default();
         let known = self.known(of.file);
-        let all = &known.uses(self.view(), of.file).all;
-        let inside = all.iter().filter(|reference| {
+        let uses = known.uses(self.view(), of.file);
+        let inside = uses.raw().filter(|(_, reference)| {
             let is_used = matches!(reference.kind, ReferenceKind::Call | ReferenceKind::Read);
             is_used && known.holders(reference.within).any(|holder| holder == of.at)
         });
-        for reference in inside {
+        for (at, _) in inside {
             if work.uses == 0 {
                 found.unexamined += 1;
                 continue;
             }
             work.uses -= 1;
+            let Some(reference) = &uses.get(self.view(), at) else {
+                continue;
+            };
             let (ids, certainty, why) = match self.resolve(of.file, &known, reference) {
                 Answer::Nowhere => continue,
                 Answer::At(ids, certainty, why) => (ids, certainty, why),

@@ -59,6 +59,14 @@ impl Family {
         }
     }
 
+    /// Whether functions of one scope may share a name and differ in what they take.
+    pub(super) fn overloads(self) -> bool {
+        match self {
+            Self::Jvm | Self::C | Self::CSharp | Self::Swift | Self::Other => true,
+            Self::Rust | Self::Python | Self::Script | Self::Go | Self::Php | Self::Ruby | Self::Bash => false,
+        }
+    }
+
     /// Whether the files of a folder see each other's names without an import.
     pub(super) fn shares_folder(self) -> bool {
         matches!(self, Self::Go | Self::Jvm)

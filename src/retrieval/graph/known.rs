@@ -3,10 +3,15 @@
 //! Never reads a file itself.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
+use foldhash::fast::RandomState;
+
 use super::family::Family;
+use super::module::Place;
 use crate::retrieval::facts::{Import, Reference, ReferenceKind, Symbol, SymbolKind};
+use crate::retrieval::segment::Use;
 use crate::retrieval::view::{FileId, View};
 
 /// A file as the graph reads it.
@@ -14,57 +19,49 @@ use crate::retrieval::view::{FileId, View};
 pub(super) struct Known {
     pub(super) family: Family,
     pub(super) symbols: Vec<Symbol>,
-    pub(super) imports: Vec<Import>,
-    bound: HashMap<Box<str>, Vec<u32>>,
-    stars: Vec<u32>,
+    brought: OnceLock<Brought>,
     uses: OnceLock<Uses>,
 }
 
-/// The uses of names in a file.
+/// What a file imports.
+#[derive(Debug, Default)]
+pub(super) struct Brought {
+    pub(super) all: Vec<Import>,
+    bound: HashMap<Box<str>, Vec<u32>>,
+    stars: Vec<u32>,
+    /// What each means, worked out when first asked for.
+    places: Vec<OnceLock<Place>>,
+}
+
+/// The uses of names in a file. Their texts stay in the segment until somebody asks.
 #[derive(Debug)]
 pub(super) struct Uses {
-    pub(super) all: Vec<Reference>,
+    segment: u32,
+    all: Vec<Use>,
     /// By type: what it extends or implements, by place in `all`.
-    supers: HashMap<u32, Vec<u32>>,
-    /// By variable: where it is given a type, by place in `all`.
-    typed: HashMap<Box<str>, Vec<u32>>,
+    supers: Vec<(u32, u32)>,
+    /// By variable, as the number of its text: where it is given a type, by place in `all`.
+    typed: Vec<(u32, u32)>,
+    /// Where in `typed` each variable is, by its text; read when first asked for.
+    variables: OnceLock<HashMap<Box<str>, Range<usize>, RandomState>>,
     /// By function: the types of its result, by place in `all`.
-    results: HashMap<u32, Vec<u32>>,
+    results: Vec<(u32, u32)>,
 }
 
 impl Known {
     pub(super) fn of(view: &View, file: FileId) -> Self {
-        let family = Family::of(view.language(file));
-        let imports = view.imports(file);
-        let mut bound: HashMap<Box<str>, Vec<u32>> = HashMap::new();
-        let mut stars = Vec::new();
-        for (at, import) in imports.iter().enumerate() {
-            for name in names_here(family, import) {
-                bound.entry(name.into()).or_default().push(at as u32);
-            }
-            if is_star(family, import) {
-                stars.push(at as u32);
-            }
-        }
         Self {
-            family,
+            family: Family::of(view.language(file)),
             symbols: view.symbols(file),
-            imports,
-            bound,
-            stars,
+            brought: OnceLock::new(),
             uses: OnceLock::new(),
         }
     }
 
-    /// The imports that give a name a meaning in this file.
-    pub(super) fn bound(&self, name: &str) -> impl Iterator<Item = &Import> {
-        let at = self.bound.get(name).map_or(&[][..], Vec::as_slice);
-        at.iter().map(|at| &self.imports[*at as usize])
-    }
-
-    /// The imports that bring in all names of a module.
-    pub(super) fn stars(&self) -> impl Iterator<Item = &Import> {
-        self.stars.iter().map(|at| &self.imports[*at as usize])
+    /// What the file imports, read when first asked for.
+    pub(super) fn brought(&self, view: &View, file: FileId) -> &Brought {
+        self.brought
+            .get_or_init(|| Brought::of(self.family, view.imports(file)))
     }
 
     /// A symbol.
@@ -128,50 +125,130 @@ impl Known {
 
     /// The uses of names, read when first asked for.
     pub(super) fn uses(&self, view: &View, file: FileId) -> &Uses {
-        self.uses.get_or_init(|| Uses::of(view.references(file)))
+        self.uses.get_or_init(|| Uses::of(view.uses(file)))
+    }
+}
+
+impl Brought {
+    fn of(family: Family, all: Vec<Import>) -> Self {
+        let mut brought = Self {
+            places: all.iter().map(|_| OnceLock::new()).collect(),
+            ..Self::default()
+        };
+        for (at, import) in (0..).zip(&all) {
+            for name in names_here(family, import) {
+                brought.bound.entry(name.into()).or_default().push(at);
+            }
+            if is_star(family, import) {
+                brought.stars.push(at);
+            }
+        }
+        Self { all, ..brought }
+    }
+
+    /// The imports that give a name a meaning in this file, by their places.
+    pub(super) fn bound(&self, name: &str) -> &[u32] {
+        self.bound.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The imports that bring in all names of a module, by their places.
+    pub(super) fn stars(&self) -> &[u32] {
+        &self.stars
+    }
+
+    /// What an import means, worked out once.
+    pub(super) fn place(&self, at: u32, of: impl FnOnce(&Import) -> Place) -> Option<(&Import, &Place)> {
+        let (import, place) = (self.all.get(at as usize)?, self.places.get(at as usize)?);
+        Some((import, place.get_or_init(|| of(import))))
     }
 }
 
 impl Uses {
-    fn of(all: Vec<Reference>) -> Self {
-        let mut supers: HashMap<u32, Vec<u32>> = HashMap::new();
-        let mut typed: HashMap<Box<str>, Vec<u32>> = HashMap::new();
-        let mut results: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (at, reference) in all.iter().enumerate() {
-            let at = at as u32;
-            match (reference.kind, reference.within, &reference.receiver) {
-                (ReferenceKind::Super, Some(within), _) => supers.entry(within).or_default().push(at),
-                (ReferenceKind::Binding, _, Some(variable)) => typed.entry(variable.clone()).or_default().push(at),
-                (ReferenceKind::Binding, Some(within), None) => results.entry(within).or_default().push(at),
+    fn of((segment, all): (u32, Vec<Use>)) -> Self {
+        let (mut supers, mut typed, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, reference) in (0..).zip(&all) {
+            match (reference.kind, reference.within, reference.receiver) {
+                (ReferenceKind::Super, Some(within), _) => supers.push((within, at)),
+                (ReferenceKind::Binding, _, Some(variable)) => typed.push((variable, at)),
+                (ReferenceKind::Binding, Some(within), None) => results.push((within, at)),
                 _ => {}
             }
         }
+        for list in [&mut supers, &mut typed, &mut results] {
+            list.sort_unstable();
+        }
         Self {
+            segment,
             all,
             supers,
             typed,
+            variables: OnceLock::new(),
             results,
         }
     }
 
-    fn of_index<'a>(&'a self, at: Option<&'a Vec<u32>>) -> impl Iterator<Item = &'a Reference> {
-        let at = at.map_or(&[][..], Vec::as_slice);
-        at.iter().filter_map(|at| self.all.get(*at as usize))
+    /// How a use is one, without its texts.
+    pub(super) fn kind(&self, at: u32) -> Option<ReferenceKind> {
+        self.all.get(at as usize).map(|raw| raw.kind)
+    }
+
+    /// One use, with its texts.
+    pub(super) fn get(&self, view: &View, at: u32) -> Option<Reference> {
+        let raw = self.all.get(at as usize)?;
+        let text = |id| Box::from(&*view.text(self.segment, id));
+        Some(Reference {
+            name: text(raw.name),
+            kind: raw.kind,
+            line: raw.line,
+            within: raw.within,
+            receiver: raw.receiver.map(text),
+        })
+    }
+
+    /// All uses without their texts, by place.
+    pub(super) fn raw(&self) -> impl Iterator<Item = (u32, &Use)> {
+        (0..).zip(&self.all)
+    }
+
+    fn of_list(&self, view: &View, list: &[(u32, u32)], key: u32) -> Vec<Reference> {
+        let from = list.partition_point(|(other, _)| *other < key);
+        let same = list[from..].iter().take_while(|(other, _)| *other == key);
+        same.filter_map(|(_, at)| self.get(view, *at)).collect()
     }
 
     /// What a type says that it extends or implements.
-    pub(super) fn supers(&self, of: u32) -> impl Iterator<Item = &Reference> {
-        self.of_index(self.supers.get(&of))
+    pub(super) fn supers(&self, view: &View, of: u32) -> Vec<Reference> {
+        self.of_list(view, &self.supers, of)
+    }
+
+    /// How many types a type says that it extends or implements.
+    pub(super) fn super_count(&self, of: u32) -> usize {
+        self.supers.iter().filter(|(other, _)| *other == of).count()
     }
 
     /// Where a variable is given a type.
-    pub(super) fn typed(&self, variable: &str) -> impl Iterator<Item = &Reference> {
-        self.of_index(self.typed.get(variable))
+    pub(super) fn typed(&self, view: &View, variable: &str) -> Vec<Reference> {
+        let variables = self.variables.get_or_init(|| self.read_variables(view));
+        let places = variables
+            .get(variable)
+            .map_or(&[][..], |range| &self.typed[range.clone()]);
+        places.iter().filter_map(|(_, at)| self.get(view, *at)).collect()
+    }
+
+    fn read_variables(&self, view: &View) -> HashMap<Box<str>, Range<usize>, RandomState> {
+        let mut variables = HashMap::default();
+        let mut from = 0;
+        for group in self.typed.chunk_by(|a, b| a.0 == b.0) {
+            let text = view.text(self.segment, group[0].0);
+            variables.insert(Box::from(&*text), from..from + group.len());
+            from += group.len();
+        }
+        variables
     }
 
     /// The types that a function says it returns.
-    pub(super) fn results(&self, of: u32) -> impl Iterator<Item = &Reference> {
-        self.of_index(self.results.get(&of))
+    pub(super) fn results(&self, view: &View, of: u32) -> Vec<Reference> {
+        self.of_list(view, &self.results, of)
     }
 }
 

@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use super::candidate::Candidate;
+use super::family::Family;
 use super::known::Known;
 use super::scope::{At, Meaning};
 use super::{Graph, SymbolId};
-use crate::retrieval::facts::{Reference, ReferenceKind, SymbolKind};
+use crate::retrieval::facts::{Reference, SymbolKind};
 
 /// Types that are looked at above or below one; hierarchies of frameworks are wide, not deep.
 const MAX_TYPES: usize = 200;
@@ -21,9 +22,8 @@ impl Graph {
         };
         let candidates = self.candidates(name, known.family);
         let found = candidates
-            .iter()
-            .filter(|candidate| candidate.owner.as_deref() == Some(&*symbol.name));
-        let found = found.filter(|candidate| self.belongs(candidate, of, &known));
+            .owned_by(&symbol.name)
+            .filter(|candidate| self.belongs(candidate, of, &known));
         found.map(|candidate| candidate.id).collect()
     }
 
@@ -42,7 +42,7 @@ impl Graph {
             .symbol(candidate.id.at)
             .is_some_and(|symbol| symbol.owner.is_some());
         if !is_part {
-            return known.family == super::family::Family::CSharp;
+            return known.family == Family::CSharp;
         }
         let Some(owner) = candidate.owner.as_deref() else {
             return false;
@@ -102,11 +102,11 @@ impl Graph {
         }
         let known = self.known(of.file);
         let mut found = Vec::new();
-        for reference in known.uses(self.view(), of.file).supers(of.at) {
-            found.extend(self.type_named(of, &known, reference));
+        for reference in known.uses(self.view(), of.file).supers(self.view(), of.at) {
+            found.extend(self.type_named(of, &known, &reference));
         }
         // `impl Trait for Type` and the like may stand in another file than the type.
-        if known.family == super::family::Family::Rust
+        if known.family == Family::Rust
             && let Some(symbol) = known.symbol(of.at)
         {
             found.extend(self.implemented_elsewhere(of, &symbol.name));
@@ -127,7 +127,7 @@ impl Graph {
         };
         match reference.receiver.as_deref() {
             // What stands before it is its module, but in `impl Trait for Type`, where it is the type.
-            Some(module) if known.family != super::family::Family::Rust => {
+            Some(module) if known.family != Family::Rust => {
                 let module = module.rsplit(['.', ':']).next().unwrap_or(module);
                 match self.meaning(at, module) {
                     Meaning::Module(inside) => self.lookup(&inside, &reference.name, known.family, 4),
@@ -164,45 +164,48 @@ impl Graph {
     /// What other files say that a type implements: uses of kind `Super` whose receiver is the type.
     fn implemented_elsewhere(&self, of: SymbolId, name: &str) -> Vec<SymbolId> {
         let mut found = Vec::new();
-        // Its methods tell in which files there is more of it.
-        for file in self.parts_of(of, name) {
+        for (file, at) in self.view().extends(name).into_iter().take(MAX_TYPES) {
+            let Some(reference) = self.reference(file, at).filter(|_| file != of.file) else {
+                continue;
+            };
             let known = self.known(file);
-            for reference in &known.uses(self.view(), file).all {
-                if reference.kind == ReferenceKind::Super && reference.receiver.as_deref() == Some(name) {
-                    let at = At {
-                        file,
-                        known: &known,
-                        within: None,
-                    };
-                    found.extend(self.types_meant(at, &reference.name));
-                }
+            let at = At {
+                file,
+                known: &known,
+                within: None,
+            };
+            if self.types_meant(at, name).contains(&of) {
+                found.extend(self.types_meant(at, &reference.name));
             }
         }
         found
     }
 
-    fn parts_of(&self, of: SymbolId, name: &str) -> Vec<crate::retrieval::view::FileId> {
-        let mut files: Vec<_> = self.view().referred(name).into_iter().map(|(file, _)| file).collect();
-        files.dedup();
-        files.retain(|file| *file != of.file);
-        // Files that say `impl Trait for Type` are the type's neighbours in all but huge crates.
-        files.truncate(24);
-        files
+    /// The types that extend or implement this one, one step down, with the lines that say so.
+    pub(super) fn subs_of(&self, of: SymbolId) -> Vec<(SymbolId, u32)> {
+        if let Some(known) = self.remembered_subs(of) {
+            return known.to_vec();
+        }
+        let mut found = self.written_subs(of);
+        if self.known(of.file).family == Family::Go {
+            let shaped = self.shaped_like(of);
+            found.retain(|(id, _)| shaped.iter().all(|(other, _)| other != id));
+            found.extend(shaped);
+        }
+        self.remember_subs(of, &found);
+        found
     }
 
-    /// The types that say they extend or implement this one, one step down.
-    pub(super) fn subs_of(&self, of: SymbolId) -> Vec<(SymbolId, u32)> {
+    /// The types that say they extend or implement this one.
+    pub(super) fn written_subs(&self, of: SymbolId) -> Vec<(SymbolId, u32)> {
         let Some(name) = self.name_of(of) else {
             return Vec::new();
         };
         let mut found = Vec::new();
-        for (file, at) in self.view().referred(&name).into_iter().take(super::MAX_EXAMINED) {
+        for (file, at) in self.view().extended(&name).into_iter().take(super::MAX_EXAMINED) {
             let Some(reference) = self.reference(file, at) else {
                 continue;
             };
-            if reference.kind != ReferenceKind::Super {
-                continue;
-            }
             let known = self.known(file);
             let around = reference
                 .within

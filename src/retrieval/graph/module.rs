@@ -2,6 +2,7 @@
 //! Never opens a manifest: names of crates and packages are read off their folders.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::family::Family;
 use super::paths::Paths;
@@ -49,9 +50,9 @@ impl Inside {
 #[derive(Debug)]
 pub(super) struct Modules {
     pub(super) paths: Paths,
-    crates: HashMap<Box<str>, Box<str>>,
-    go_roots: Vec<go::Root>,
-    packages: HashMap<Box<str>, Box<str>>,
+    crates: OnceLock<HashMap<Box<str>, Box<str>>>,
+    go_roots: OnceLock<Vec<go::Root>>,
+    packages: OnceLock<HashMap<Box<str>, Box<str>>>,
 }
 
 /// An import of a file.
@@ -64,13 +65,24 @@ pub(super) struct From<'a> {
 
 impl Modules {
     pub(super) fn of(view: &View) -> Self {
-        let paths = Paths::of(view);
         Self {
-            crates: rust::crates(view, &paths),
-            go_roots: go::roots(view, &paths),
-            packages: script::packages(view, &paths),
-            paths,
+            paths: Paths::of(view),
+            crates: OnceLock::new(),
+            go_roots: OnceLock::new(),
+            packages: OnceLock::new(),
         }
+    }
+
+    fn crates(&self, view: &View) -> &HashMap<Box<str>, Box<str>> {
+        self.crates.get_or_init(|| rust::crates(view, &self.paths))
+    }
+
+    fn go_roots(&self, view: &View) -> &[go::Root] {
+        self.go_roots.get_or_init(|| go::roots(view, &self.paths))
+    }
+
+    fn packages(&self, view: &View) -> &HashMap<Box<str>, Box<str>> {
+        self.packages.get_or_init(|| script::packages(view, &self.paths))
     }
 
     /// The module that a file means by these words.
@@ -83,7 +95,7 @@ impl Modules {
             Family::Rust => rust::place(self, from, module),
             Family::Python => python::place(self, from, module),
             Family::Script => script::place(self, from, module),
-            Family::Go => go::place(self, module),
+            Family::Go => go::place(self, from, module),
             Family::Jvm => jvm::place(self, from, module),
             Family::Php => include::namespace(self, from, module),
             Family::C | Family::Ruby | Family::Bash => include::place(self, from, module),

@@ -12,6 +12,9 @@ use crate::retrieval::facts::{Reference, SymbolKind};
 /// How many steps are taken from a variable over what a function returns to a type.
 const MAX_STEPS: u32 = 6;
 
+/// Steps up from a type to where one of its fields is set.
+const MAX_ABOVE: usize = 4;
+
 /// What a receiver is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Receiver {
@@ -66,8 +69,9 @@ impl Graph {
             None => Some(holders.len()),
             Some(within) => holders.iter().position(|holder| *holder == within),
         };
-        let visible = uses
-            .typed(word)
+        let typed = uses.typed(self.view(), word);
+        let visible = typed
+            .iter()
             .filter_map(|reference| Some((depth(reference)?, reference)));
         let visible: Vec<(usize, &Reference)> = visible.collect();
         let innermost = visible.iter().map(|(depth, _)| *depth).min()?;
@@ -219,6 +223,11 @@ impl Graph {
             Receiver::Types(types, certainty, _) => {
                 let mut ids: Vec<SymbolId> = types.iter().flat_map(|id| self.members_on(*id, field)).collect();
                 ids.truncate(1);
+                if ids.is_empty()
+                    && let Some(Receiver::Types(found, known, why)) = self.attribute(&types, field, steps)
+                {
+                    return Receiver::Types(found, known.min(certainty), why);
+                }
                 self.value_of(&ids, certainty, Why::Declared, steps)
             }
             Receiver::Module(inside) => {
@@ -232,6 +241,28 @@ impl Graph {
             Receiver::Outside => Receiver::Outside,
             Receiver::Unknown => Receiver::Unknown,
         }
+    }
+
+    /// What is written of a field that only the methods of its type set: `self.parser = Parser()`.
+    fn attribute(&self, types: &[SymbolId], field: &str, steps: u32) -> Option<Receiver> {
+        let mut level: Vec<SymbolId> = types.iter().copied().take(4).collect();
+        for _ in 0..MAX_ABOVE {
+            for id in &level {
+                let known = self.known(id.file);
+                let mut written = known.uses(self.view(), id.file).typed(self.view(), field);
+                written.retain(|reference| reference.within == Some(id.at));
+                let at = At {
+                    file: id.file,
+                    known: &known,
+                    within: Some(id.at),
+                };
+                if let Some(found) = self.types_written(at, written.iter(), steps) {
+                    return Some(found);
+                }
+            }
+            level = level.iter().flat_map(|id| self.supers_of(*id)).take(16).collect();
+        }
+        None
     }
 
     fn from<'s>(&'s self, at: At<'_>) -> From<'s> {
@@ -347,8 +378,8 @@ impl Graph {
             known: &known,
             within: Some(id.at),
         };
-        let written = known.uses(self.view(), id.file).results(id.at);
-        match self.types_written(place, written, steps - 1) {
+        let written = known.uses(self.view(), id.file).results(self.view(), id.at);
+        match self.types_written(place, written.iter(), steps - 1) {
             Some(Receiver::Types(types, known, why)) => Receiver::Types(types, known.min(certainty), why),
             Some(other) => other,
             // `enum` values have the type that holds them.
@@ -408,7 +439,7 @@ impl Graph {
     /// above it is not in the repository.
     pub(super) fn is_open(&self, of: SymbolId) -> bool {
         let known: std::sync::Arc<Known> = self.known(of.file);
-        let written = known.uses(self.view(), of.file).supers(of.at).count();
+        let written = known.uses(self.view(), of.file).super_count(of.at);
         written > self.supers_of(of).len()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::candidate::{Candidate, plain};
 use super::family::Family;
 use super::known::Known;
-use super::paths::{folder_of, last_of, stem_of};
+use super::paths::{folder_of, stem_of};
 use super::receiver::Receiver;
 use super::scope::{At, Meaning};
 use super::{Certainty, Graph, SymbolId, Why};
@@ -74,7 +74,7 @@ impl Graph {
         }
         let included = |candidate: &Candidate| {
             let stem = stem_of(self.view().path(candidate.id.file));
-            let mut imports = at.known.imports.iter();
+            let mut imports = at.known.brought(self.view(), at.file).all.iter();
             imports.any(|import| stem_of(&import.module) == stem)
         };
         let candidates = self.candidates(name, family);
@@ -237,11 +237,8 @@ impl Graph {
         let candidates = self.candidates(name, at.known.family);
         // `a::b::name`: the last part of the path is the file or the module of it.
         let receiver = receiver.rsplit(['.', ':']).next().unwrap_or(receiver);
-        let in_module = candidates.iter().filter(|candidate| candidate.top);
-        let in_module: Vec<SymbolId> = in_module
-            .filter(|candidate| self.is_module_named(candidate, receiver))
-            .map(|candidate| candidate.id)
-            .collect();
+        let in_module = candidates.in_module(receiver);
+        let in_module: Vec<SymbolId> = in_module.map(|candidate| candidate.id).collect();
         if in_module.len() == 1 {
             return Answer::At(in_module, Certainty::Likely, Why::Only);
         }
@@ -275,20 +272,12 @@ impl Graph {
             return false;
         };
         candidate.id.file == at.file
-            || at.known.bound(owner).next().is_some()
+            || !at.known.brought(self.view(), at.file).bound(owner).is_empty()
             || self
                 .view()
                 .referred(owner)
                 .binary_search_by(|(file, _)| file.cmp(&at.file))
                 .is_ok()
-    }
-
-    fn is_module_named(&self, candidate: &Candidate, receiver: &str) -> bool {
-        let path = self.view().path(candidate.id.file);
-        let stem = stem_of(path);
-        let is_index = matches!(stem, "mod" | "lib" | "index" | "__init__" | "main");
-        candidate.holder.as_deref() == Some(receiver)
-            || (candidate.holder.is_none() && (stem == receiver || is_index && last_of(folder_of(path)) == receiver))
     }
 
     /// Only what such a use can mean: a type behind `extends`, no field where something is called

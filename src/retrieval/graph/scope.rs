@@ -2,7 +2,7 @@
 //! package. Only what the rules of the language allow; guesses by name alone are made elsewhere.
 //! Never guesses by a name alone.
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, Candidates};
 use super::family::Family;
 use super::known::Known;
 use super::module::{From, Inside, Place};
@@ -42,11 +42,17 @@ impl Graph {
     pub(super) fn meaning(&self, at: At<'_>, name: &str) -> Meaning {
         let candidates = self.candidates(name, at.known.family);
         if let Some(ids) = self.around(at, &candidates) {
-            return Meaning::Symbols(ids, Certainty::Exact, Why::Scope);
+            // Where a name cannot be overloaded, one of several is meant: those of other blocks or
+            // other conditions are not told apart.
+            let sure = match ids.len() > 1 && !at.known.family.overloads() {
+                true => Certainty::Likely,
+                false => Certainty::Exact,
+            };
+            return Meaning::Symbols(ids, sure, Why::Scope);
         }
         let mut lost = None;
-        for import in at.known.bound(name) {
-            match self.through(at.file, at.known, import, MAX_REEXPORTS) {
+        for import in at.known.brought(self.view(), at.file).bound(name) {
+            match self.through(at.file, at.known, *import, MAX_REEXPORTS) {
                 Meaning::Nothing => {}
                 Meaning::Lost(name) => lost = Some(name),
                 meaning => return meaning,
@@ -65,11 +71,11 @@ impl Graph {
     }
 
     /// Symbols of this name in the innermost scope around a place.
-    fn around(&self, at: At<'_>, candidates: &[Candidate]) -> Option<Vec<SymbolId>> {
-        let from = candidates.partition_point(|candidate| candidate.id.file < at.file);
-        let here = candidates[from..]
-            .iter()
-            .take_while(|candidate| candidate.id.file == at.file);
+    fn around(&self, at: At<'_>, candidates: &Candidates) -> Option<Vec<SymbolId>> {
+        let here = candidates.in_file(at.file);
+        if here.is_empty() {
+            return None;
+        }
         let holders: Vec<u32> = at.known.holders(at.within).collect();
         let mut best: Option<(usize, Vec<SymbolId>)> = None;
         for candidate in here {
@@ -133,27 +139,25 @@ impl Graph {
     }
 
     /// Symbols of the package around a file.
-    fn in_package(&self, at: At<'_>, candidates: &[Candidate]) -> Option<Vec<SymbolId>> {
+    fn in_package(&self, at: At<'_>, candidates: &Candidates) -> Option<Vec<SymbolId>> {
         if !at.known.family.shares_folder() || candidates.is_empty() {
             return None;
         }
-        let own = self.package_of(at.file);
-        let ids: Vec<SymbolId> = candidates
-            .iter()
-            .filter(|candidate| candidate.top && self.package_of(candidate.id.file) == own)
-            .map(|candidate| candidate.id)
-            .collect();
+        let here = candidates.in_package(self.package_of(at.file));
+        let ids: Vec<SymbolId> = here.map(|candidate| candidate.id).collect();
         (!ids.is_empty()).then_some(ids)
     }
 
     /// What an import brings in.
-    pub(super) fn through(&self, file: FileId, known: &Known, import: &Import, depth: u32) -> Meaning {
+    pub(super) fn through(&self, file: FileId, known: &Known, import: u32, depth: u32) -> Meaning {
         let from = From {
             view: self.view(),
             path: self.view().path(file),
             family: known.family,
         };
-        let place = self.modules().place(from, self.module_words(known, import, from.path));
+        let Some((import, place)) = self.place_of(from, file, known, import) else {
+            return Meaning::Nothing;
+        };
         let inside = match place {
             Place::Outside => return Meaning::Outside,
             Place::Unknown => return Meaning::Lost(import.name.as_deref().unwrap_or_default().into()),
@@ -163,20 +167,33 @@ impl Graph {
             None if known.family == Family::Jvm && inside.folder.is_none() => {
                 super::known::last_part(known.family, &import.module)
             }
-            None | Some("*" | "self") => return Meaning::Module(inside),
+            None | Some("*" | "self") => return Meaning::Module(inside.clone()),
             Some(name) => name,
         };
-        let found = self.lookup(&inside, name, known.family, depth);
+        let found = self.lookup(inside, name, known.family, depth);
         if !found.is_empty() {
             return Meaning::Symbols(found, Certainty::Exact, Why::Import);
         }
-        if let Some(child) = self.modules().child(from, &inside, name) {
+        if let Some(child) = self.modules().child(from, inside, name) {
             return Meaning::Module(child);
         }
         if name == "default" {
-            return self.default_export(import, inside, depth);
+            return self.default_export(import, inside.clone(), depth);
         }
         Meaning::Lost(name.into())
+    }
+
+    /// An import of a file, and what it means.
+    pub(super) fn place_of<'k>(
+        &self,
+        from: From<'_>,
+        file: FileId,
+        known: &'k Known,
+        import: u32,
+    ) -> Option<(&'k Import, &'k Place)> {
+        let brought = known.brought(self.view(), file);
+        let place = |import: &Import| self.modules().place(from, self.module_words(known, import, from.path));
+        brought.place(import, place)
     }
 
     /// `super` of an import inside a module that is written in the file means the file.
@@ -210,12 +227,13 @@ impl Graph {
     /// The symbols of a name in a module, also those that it only passes on.
     pub(super) fn lookup(&self, inside: &Inside, name: &str, family: Family, depth: u32) -> Vec<SymbolId> {
         let candidates = self.candidates(name, family);
-        let mut found: Vec<SymbolId> = candidates
-            .iter()
-            .filter(|candidate| inside.files.contains(&candidate.id.file))
+        let files = inside.files.iter();
+        let mut found: Vec<SymbolId> = files
+            .flat_map(|file| candidates.in_file(*file))
             .filter(|candidate| self.is_in(inside, candidate, family))
             .map(|candidate| candidate.id)
             .collect();
+        found.sort();
         if !found.is_empty() || depth == 0 || !inside.rest.is_empty() || family == Family::Go {
             // Of two classes of one full name the nearest is meant.
             if family == Family::Jvm && inside.folder.is_none() {
@@ -230,8 +248,8 @@ impl Graph {
         }
         for &file in inside.files.iter().take(8) {
             let known = self.known(file);
-            for import in known.bound(name) {
-                if let Meaning::Symbols(ids, ..) = self.through(file, &known, import, depth - 1) {
+            for import in known.brought(self.view(), file).bound(name) {
+                if let Meaning::Symbols(ids, ..) = self.through(file, &known, *import, depth - 1) {
                     return ids;
                 }
             }
@@ -264,14 +282,13 @@ impl Graph {
             path: self.view().path(file),
             family: known.family,
         };
-        for import in known.stars().take(64) {
-            let words = self.module_words(known, import, from.path);
-            if let Place::Inside(inside) = self.modules().place(from, words) {
+        for import in known.brought(self.view(), file).stars().iter().take(64) {
+            if let Some((_, Place::Inside(inside))) = self.place_of(from, file, known, *import) {
                 // `use super::*` in a module of the file itself was looked at already.
                 if inside.files == [file] {
                     continue;
                 }
-                let found = self.lookup(&inside, name, known.family, depth - 1);
+                let found = self.lookup(inside, name, known.family, depth - 1);
                 if !found.is_empty() {
                     return Meaning::Symbols(found, Certainty::Exact, Why::Import);
                 }

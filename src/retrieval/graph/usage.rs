@@ -10,22 +10,14 @@ use super::scope::Meaning;
 use super::{Certainty, Graph, SymbolId};
 use crate::retrieval::view::FileId;
 
-/// The imports of a view that rename something.
+/// Which files import which.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
-    aliases: HashMap<Box<str>, BTreeSet<Box<str>>>,
     users: HashMap<FileId, Vec<FileId>>,
 }
 
-impl Imports {
-    /// The other names of a name.
-    pub(super) fn aliases(&self, name: &str) -> &BTreeSet<Box<str>> {
-        self.aliases.get(name).unwrap_or(&NONE)
-    }
-}
-
-static NONE: BTreeSet<Box<str>> = BTreeSet::new();
-
+/// Other names of a symbol that are looked for.
+const MAX_ALIASES: usize = 16;
 /// Uses that are resolved to find the users of one file.
 const MAX_USES: usize = 2000;
 /// Symbols of a file whose uses are looked for.
@@ -34,6 +26,21 @@ const MAX_SYMBOLS: usize = 64;
 impl Graph {
     pub(super) fn imports(&self) -> &Imports {
         self.imports.get_or_init(|| self.read_imports())
+    }
+
+    /// The other names that imports give to a name.
+    pub(super) fn aliases(&self, name: &str) -> BTreeSet<Box<str>> {
+        let mut aliases = BTreeSet::new();
+        let renamed = self.view().renamed(name);
+        for places in renamed.chunk_by(|a, b| a.0 == b.0) {
+            let imports = self.view().imports(places[0].0);
+            let at = places.iter().filter_map(|(_, at)| imports.get(*at as usize));
+            aliases.extend(at.filter_map(|import| import.alias.clone()));
+            if aliases.len() > MAX_ALIASES {
+                break;
+            }
+        }
+        aliases.into_iter().take(MAX_ALIASES).collect()
     }
 
     fn read_imports(&self) -> Imports {
@@ -47,9 +54,6 @@ impl Graph {
                 family,
             };
             for import in view.imports(file) {
-                if let (Some(name), Some(alias)) = (&import.name, &import.alias) {
-                    read.aliases.entry(name.clone()).or_default().insert(alias.clone());
-                }
                 // A package of Go is a folder, which says nothing of a single file.
                 if family == Family::Go {
                     continue;
@@ -100,16 +104,21 @@ impl Graph {
     pub fn uses(&self, file: FileId, max: usize) -> Vec<FileId> {
         let known = self.known(file);
         let mut used = Vec::new();
-        for import in &known.imports {
+        for import in 0..known.brought(self.view(), file).all.len() as u32 {
             match self.through(file, &known, import, 4) {
                 Meaning::Symbols(ids, ..) => used.extend(ids.into_iter().map(|id| id.file)),
                 Meaning::Module(inside) if known.family != Family::Go => used.extend(inside.files),
                 Meaning::Module(_) | Meaning::Outside | Meaning::Lost(_) | Meaning::Nothing => {}
             }
         }
-        for reference in known.uses(self.view(), file).all.iter().take(MAX_USES) {
+        let uses = known.uses(self.view(), file);
+        for reference in uses
+            .raw()
+            .take(MAX_USES)
+            .filter_map(|(at, _)| uses.get(self.view(), at))
+        {
             if let super::resolve::Answer::At(ids, Certainty::Exact | Certainty::Likely, _) =
-                self.resolve(file, &known, reference)
+                self.resolve(file, &known, &reference)
             {
                 used.extend(ids.into_iter().map(|id| id.file));
             }

@@ -9,7 +9,9 @@ use super::{Certainty, Edge, Graph, SymbolId, Why};
 use crate::retrieval::view::FileId;
 
 /// Uses that are looked at for one walk.
-const MAX_WALKED: usize = 6000;
+const MAX_WALKED: usize = 3000;
+/// Uses of one symbol on the way: a name that everything has must not use up the walk.
+const MAX_WALKED_OF_ONE: usize = 600;
 /// Steps of a path of calls, from both ends together.
 const MAX_STEPS: usize = 12;
 /// Symbols that a path is looked for among, from each end.
@@ -58,7 +60,14 @@ impl Graph {
         let mut open = VecDeque::from([(of, 0, Certainty::Exact)]);
         while let Some((to, distance, sure)) = open.pop_front() {
             // Guesses are followed for one step only: further on they would be noise.
-            let edges = self.callers_within(to, Certainty::Possible, &mut work);
+            let most = if distance == 0 {
+                work.uses
+            } else {
+                work.uses.min(MAX_WALKED_OF_ONE)
+            };
+            let mut own = Work { uses: most };
+            let edges = self.callers_within(to, Certainty::Possible, &mut own);
+            work.uses -= most - own.uses;
             impact.is_cut |= edges.unexamined > 0;
             for edge in edges.edges {
                 let is_first = distance == 0 && edge.why == Why::Dispatch && edge.among <= MAX_DISPATCH;

@@ -252,25 +252,42 @@ impl Dictionary {
         Ok(found)
     }
 
-    /// The word with a number.
-    pub(super) fn text(&self, body: &Body, id: u32) -> Result<String, SegmentError> {
+    /// How many blocks there are.
+    pub(super) fn block_count(&self) -> usize {
+        self.blocks()
+    }
+
+    /// In which block the word with a number is, and at which place of it.
+    pub(super) fn place_of(&self, id: u32) -> Result<(usize, usize), SegmentError> {
         if id >= self.count {
             return Err(SegmentError::Damaged("a word that does not exist"));
         }
+        Ok((id as usize / BLOCK, id as usize % BLOCK))
+    }
+
+    /// The words of a block, each handed to `each` in order.
+    pub(super) fn block_texts(
+        &self,
+        body: &Body,
+        block: usize,
+        mut each: impl FnMut(&str),
+    ) -> Result<(), SegmentError> {
+        let (start, _) = self.block(body, block)?;
+        let (stop, _) = self.block(body, block + 1)?;
         // Texts alone, without what is said of them: records ask for many.
-        let (start, _) = self.block(body, id as usize / BLOCK)?;
-        let (stop, _) = self.block(body, id as usize / BLOCK + 1)?;
         let mut texts = parts(&mut Bytes(body.bytes(start..stop)?))?.0;
-        let mut word = Vec::new();
-        for _ in 0..=id as usize % BLOCK {
+        let odd = SegmentError::Damaged("a word of the dictionary");
+        let mut word = String::new();
+        while !texts.is_empty() {
             let (shared, rest) = text(&mut texts)?;
-            if shared > word.len() || shared + rest.len() > MAX_TEXT {
-                return Err(SegmentError::Damaged("a word of the dictionary"));
+            if !word.is_char_boundary(shared) || shared + rest.len() > MAX_TEXT {
+                return Err(odd);
             }
             word.truncate(shared);
-            word.extend_from_slice(rest);
+            word.push_str(std::str::from_utf8(rest).map_err(|_| SegmentError::Damaged("a word of the dictionary"))?);
+            each(&word);
         }
-        String::from_utf8(word).map_err(|_| SegmentError::Damaged("a word of the dictionary"))
+        Ok(())
     }
 }
 

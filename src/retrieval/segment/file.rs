@@ -18,7 +18,7 @@ use super::map::map;
 const BLOCK: usize = 32 * 1024;
 const MAGIC: &[u8; 8] = b"fh-segm\n";
 /// Counts up with every change of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FOOTER: usize = 8 + 4 + 8 + 8 + 8 + 4;
 
 /// A body being written.

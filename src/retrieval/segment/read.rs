@@ -2,6 +2,7 @@
 //! `merge`. Never fails by panic, and remembers when something in the file made no sense, so that
 //! the index can replace it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
@@ -12,6 +13,7 @@ use super::dictionary::{Dictionary, Entry, Walk};
 use super::file::{Body, Out};
 use super::list::{List, Place};
 use super::record::Record;
+use super::texts::Texts;
 use super::{BlobKey, ListKind, SegmentError, Traits};
 use crate::git::BlobId;
 
@@ -97,6 +99,7 @@ impl Table {
 pub struct Segment {
     body: Body,
     dictionary: Dictionary,
+    texts: Texts,
     rows: u64,
     blobs: u32,
 }
@@ -136,6 +139,7 @@ impl Segment {
         dictionary.check()?;
         Ok(Self {
             body,
+            texts: Texts::new(&dictionary),
             dictionary,
             rows,
             blobs,
@@ -241,8 +245,8 @@ impl Segment {
     }
 
     /// The word with a number.
-    pub fn text(&self, id: u32) -> Result<String, SegmentError> {
-        self.dictionary.text(&self.body, id)
+    pub fn text(&self, id: u32) -> Result<Cow<'_, str>, SegmentError> {
+        self.texts.get(&self.dictionary, &self.body, id)
     }
 
     /// The entry of a word.

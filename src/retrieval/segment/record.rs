@@ -34,7 +34,7 @@ const SECTIONS: usize = 4;
 pub(super) trait Texts {
     /// The number of a text in this record's table.
     fn local(&mut self, text: &str) -> u32;
-    /// The same for the name of the symbol or reference at a place, which is listed by it, too.
+    /// The same for the text by which the symbol, reference or import at a place is listed, too.
     fn listed(&mut self, name: &str, kind: ListKind, at: u32) -> u32;
 }
 
@@ -88,6 +88,10 @@ fn references(references: &[Reference], texts: &mut impl Texts) -> Vec<u8> {
             &mut into,
             u64::from(texts.listed(&reference.name, ListKind::References, at)),
         );
+        let is_super = reference.kind == ReferenceKind::Super;
+        if is_super {
+            texts.listed(&reference.name, ListKind::Extended, at);
+        }
         let moved = reference.within != within;
         into.push(
             number_of(REFERENCE_KINDS, reference.kind) << 2
@@ -99,7 +103,11 @@ fn references(references: &[Reference], texts: &mut impl Texts) -> Vec<u8> {
             put(&mut into, reference.within.map_or(0, |within| u64::from(within) + 1));
         }
         if let Some(receiver) = &reference.receiver {
-            put(&mut into, u64::from(texts.local(receiver)));
+            let number = match is_super {
+                true => texts.listed(receiver, ListKind::Extends, at),
+                false => texts.local(receiver),
+            };
+            put(&mut into, u64::from(number));
         }
         (line, within) = (i64::from(reference.line), reference.within);
     }
@@ -109,9 +117,13 @@ fn references(references: &[Reference], texts: &mut impl Texts) -> Vec<u8> {
 fn imports(imports: &[Import], texts: &mut impl Texts) -> Vec<u8> {
     let mut into = Vec::new();
     put(&mut into, imports.len() as u64);
-    for import in imports {
+    for (at, import) in (0..).zip(imports) {
         put(&mut into, u64::from(texts.local(&import.module)));
-        put(&mut into, optional(import.name.as_deref(), texts));
+        let name = match (import.name.as_deref(), &import.alias) {
+            (Some(name), Some(_)) => u64::from(texts.listed(name, ListKind::Renames, at)) + 1,
+            (name, _) => optional(name, texts),
+        };
+        put(&mut into, name);
         put(&mut into, optional(import.alias.as_deref(), texts));
         put(&mut into, u64::from(import.line));
     }
@@ -151,6 +163,21 @@ pub(super) fn split(record: &[u8]) -> Result<(Vec<u32>, &[u8]), SegmentError> {
     Ok((texts, bytes.0))
 }
 
+/// A use of a name, with the numbers of its texts in the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// The name.
+    pub name: u32,
+    /// What stands before it.
+    pub receiver: Option<u32>,
+    /// How it is used.
+    pub kind: ReferenceKind,
+    /// Line, from 1.
+    pub line: u32,
+    /// The innermost symbol around it.
+    pub within: Option<u32>,
+}
+
 /// A record that is read.
 pub struct Record<'a> {
     segment: &'a Segment,
@@ -183,7 +210,7 @@ impl<'a> Record<'a> {
     fn text(&self, local: u32) -> Result<Box<str>, SegmentError> {
         let id = self.texts.get(local as usize);
         let id = id.ok_or(SegmentError::Damaged("a text that does not exist"))?;
-        self.segment.text(*id).map(String::into_boxed_str)
+        self.segment.text(*id).map(|text| text.into_owned().into_boxed_str())
     }
 
     fn optional(&self, number: u64) -> Result<Option<Box<str>>, SegmentError> {
@@ -257,6 +284,27 @@ impl<'a> Record<'a> {
             }
         }
         Ok(())
+    }
+
+    /// All references, with the numbers of their texts in the segment: nothing is decoded that nobody
+    /// asks for.
+    pub fn uses(&self) -> Result<Vec<Use>, SegmentError> {
+        let mut uses = Vec::with_capacity(self.sections[1].len() / 5);
+        let id = |local: u32| {
+            let id = self.texts.get(local as usize).copied();
+            id.ok_or(SegmentError::Damaged("a text that does not exist"))
+        };
+        self.each_reference(|_, raw| {
+            uses.push(Use {
+                name: id(raw.name)?,
+                receiver: raw.receiver.map(id).transpose()?,
+                kind: raw.kind,
+                line: raw.line,
+                within: raw.within,
+            });
+            Ok(true)
+        })?;
+        Ok(uses)
     }
 
     /// All references.

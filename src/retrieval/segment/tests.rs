@@ -159,6 +159,17 @@ fn words_in(blobs: &Blobs) -> Words {
         }
         for (at, reference) in (0..).zip(&facts.references) {
             add(&reference.name, ListKind::References, at, 1);
+            if reference.kind == ReferenceKind::Super {
+                add(&reference.name, ListKind::Extended, at, 1);
+                if let Some(receiver) = &reference.receiver {
+                    add(receiver, ListKind::Extends, at, 1);
+                }
+            }
+        }
+        for (at, import) in (0..).zip(&facts.imports) {
+            if let (Some(name), Some(_)) = (&import.name, &import.alias) {
+                add(name, ListKind::Renames, at, 1);
+            }
         }
     }
     let flat = |places: BTreeMap<(u32, u32), u32>| places.into_iter().map(|((blob, at), count)| (blob, at, count));

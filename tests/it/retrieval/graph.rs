@@ -258,6 +258,52 @@ fn python_imports_shadowing_and_methods() {
 }
 
 #[test]
+fn python_fields_that_only_methods_set_have_a_type() {
+    let graph = graph(&[(
+        "shop/run.py",
+        "class Writer:\n    def show(self):\n        pass\n\n\nclass Base:\n    def __init__(self):\n        self.out = Writer()\n\n\n\
+         class Result(Base):\n    pass\n\n\ndef run() -> Result:\n    return Result()\n\n\n\
+         def use():\n    result = run()\n    result.out.show()\n\n\nclass Other:\n    def show(self):\n        pass\n",
+    )]);
+    check_callers(&graph, "Writer.show", &["shop/run.py:21 use exact, declared type"]);
+    check_callers(&graph, "Other.show", &[]);
+}
+
+#[test]
+fn rust_values_are_seen_through_what_wraps_them() {
+    let graph = graph(&[(
+        "src/lib.rs",
+        "use std::sync::Arc;\n\npub struct Lamp;\n\nimpl Lamp {\n    pub fn open() -> Result<Self, ()> {\n        Ok(Self)\n    }\n\n\
+         \x20   pub fn glow(&self) {}\n}\n\npub struct Fire;\n\nimpl Fire {\n    pub fn glow(&self) {}\n}\n\n\
+         pub fn shared() {\n    let lamp = Arc::new(Lamp);\n    let other = Arc::new(Lamp::open().unwrap());\n    other.glow();\n\
+         \x20   let again = other.clone();\n    again.glow();\n    lamp.glow();\n}\n",
+    )]);
+    check_callers(
+        &graph,
+        "Lamp.glow",
+        &[
+            "src/lib.rs:22 shared exact, declared type",
+            "src/lib.rs:24 shared exact, declared type",
+            "src/lib.rs:25 shared exact, declared type",
+        ],
+    );
+    check_callers(&graph, "Fire.glow", &[]);
+}
+
+#[test]
+fn functions_of_one_name_in_different_blocks_are_not_called_certain() {
+    let graph = graph(&[(
+        "src/build.spec.js",
+        "describe('a', () => {\n  function build() {}\n  build()\n})\n\ndescribe('b', () => {\n  function build() {}\n})\n",
+    )]);
+    let first = graph.symbols("build", 10).symbols[0];
+    assert_eq!(
+        lines(&graph, &graph.callers(first, 10)),
+        ["src/build.spec.js:3 - likely, same scope"]
+    );
+}
+
+#[test]
 fn go_packages_are_folders() {
     let graph = graph(&[
         ("go.mod", "module example.org/store\n"),
@@ -281,6 +327,101 @@ fn go_packages_are_folders() {
     check_callers(&graph, "Open", &["main.go:9 main exact, import"]);
     check_callers(&graph, "Conn.Close", &["main.go:9 main exact, declared type"]);
     check_callers(&graph, "Println", &[]);
+}
+
+#[test]
+fn go_types_implement_an_interface_by_their_methods() {
+    let graph = graph(&[
+        (
+            "mill/grinder.go",
+            "package mill\n\ntype Stopper interface {\n\tStop()\n}\n\ntype Grinder interface {\n\tStopper\n\tGrind(grain string) (int, error)\n}\n",
+        ),
+        (
+            "mill/stone.go",
+            "package mill\n\ntype Stone struct{}\n\nfunc (s *Stone) Grind(grain string) (int, error) {\n\treturn 0, nil\n}\n\nfunc (s *Stone) Stop() {}\n",
+        ),
+        (
+            "mill/others.go",
+            "package mill\n\ntype Wide struct {\n\tStone\n}\n\ntype Half struct{}\n\nfunc (h Half) Grind(grain string) (int, error) {\n\treturn 1, nil\n}\n\n\
+             type Odd struct{}\n\nfunc (o Odd) Grind(grain string) string {\n\treturn grain\n}\n\nfunc (o Odd) Stop() {}\n",
+        ),
+    ]);
+    let implementors = |name: &str| {
+        let found = graph.implementors(one(&graph, name), 10);
+        let found: Vec<SymbolId> = found.into_iter().map(|(id, _)| id).collect();
+        names(&graph, &found)
+    };
+    assert_eq!(
+        implementors("Grinder"),
+        ["mill/others.go:Wide", "mill/stone.go:Stone"],
+        "Half does not stop, Odd returns something else"
+    );
+    assert_eq!(
+        implementors("Stopper"),
+        [
+            "mill/grinder.go:Grinder",
+            "mill/others.go:Odd",
+            "mill/others.go:Wide",
+            "mill/stone.go:Stone"
+        ]
+    );
+}
+
+#[test]
+fn what_was_not_looked_at_is_counted() {
+    let users: Vec<(String, String)> = (0..300)
+        .map(|number| {
+            let path = format!("shop/user{number:03}.py");
+            (
+                path,
+                "from .money import total\n\n\ndef run():\n    return total([])\n".to_owned(),
+            )
+        })
+        .collect();
+    let mut files: Vec<(&str, &str)> = users.iter().map(|(path, text)| (&**path, &**text)).collect();
+    files.push(("shop/money.py", "def total(items):\n    return 0\n"));
+    files.push(("elsewhere/sum.py", "from shop.money import total\n\ntotal([])\n"));
+    let graph = graph(&files);
+    let edges = graph.callers(one(&graph, "total"), 20);
+    assert_eq!(edges.edges.len() + edges.cut, 20);
+    assert!(edges.edges.iter().all(|edge| edge.certainty == Certainty::Exact));
+    let near = |edge: &forgehand::retrieval::graph::Edge| graph.view().path(edge.file).starts_with("shop/");
+    assert!(edges.edges.iter().all(near), "the nearest files come first");
+    assert_eq!(edges.edges.len() + edges.cut + edges.unexamined, 301);
+    let all = graph.callers(one(&graph, "total"), 1000);
+    assert_eq!((all.edges.len(), all.cut, all.unexamined), (301, 0, 0));
+}
+
+#[test]
+fn rust_traits_are_implemented_in_other_files_too() {
+    let graph = graph(&[
+        ("src/lib.rs", "pub mod shape;\npub mod draw;\npub mod other;\n"),
+        (
+            "src/shape.rs",
+            "pub struct Circle;\n\npub trait Named {\n    fn name(&self) -> String;\n}\n",
+        ),
+        (
+            "src/draw.rs",
+            "use crate::shape::{Circle, Named};\n\nimpl Named for Circle {\n    fn name(&self) -> String {\n        String::new()\n    }\n}\n\n\
+             pub fn show(circle: &Circle) {\n    circle.name();\n}\n",
+        ),
+        (
+            "src/other.rs",
+            "pub struct Circle;\n\npub trait Loud {}\n\nimpl Loud for Circle {}\n",
+        ),
+    ]);
+    assert_eq!(
+        names(&graph, &graph.supertypes(one(&graph, "shape.rs:Circle"))),
+        ["src/shape.rs:Named"],
+        "the circle of another module is another one"
+    );
+    assert_eq!(
+        names(&graph, &graph.supertypes(one(&graph, "other.rs:Circle"))),
+        ["src/other.rs:Loud"]
+    );
+    let found = graph.implementors(one(&graph, "Named"), 10);
+    assert_eq!(names(&graph, &[found[0].0]), ["src/shape.rs:Circle"]);
+    assert_eq!(found[0].1, 3, "the line that says so");
 }
 
 #[test]
@@ -327,6 +468,25 @@ fn typescript_modules_reexports_and_cycles() {
         ["app/main.ts", "src/index.ts", "src/ping.ts"]
     );
     assert_eq!(paths(graph.uses(file("src/ping.ts"), 9)), ["src/pong.ts"]);
+}
+
+#[test]
+fn script_classes_inherit() {
+    let base = "export class Base {\n  open() {}\n}\n";
+    for end in ["ts", "js"] {
+        let door = format!(
+            "import {{ Base }} from './base.{end}'\n\nexport class Door extends Base {{\n  enter() {{\n    this.open()\n  }}\n}}\n"
+        );
+        let (base_path, door_path) = (format!("src/base.{end}"), format!("src/door.{end}"));
+        let graph = graph(&[(&base_path, base), (&door_path, &door)]);
+        check_callers(
+            &graph,
+            "Base.open",
+            &[&format!("{door_path}:5 Door.enter exact, owner")],
+        );
+        let found = graph.implementors(one(&graph, "Base"), 10);
+        assert_eq!(found.iter().map(|(_, line)| *line).collect::<Vec<_>>(), [3], "{end}");
+    }
 }
 
 #[test]

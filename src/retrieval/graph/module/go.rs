@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Inside, Modules, Place};
+use super::{From, Inside, Modules, Place};
 use crate::retrieval::graph::family::Family;
 use crate::retrieval::graph::paths::{Paths, ancestors, folder_of, join};
 use crate::retrieval::view::{FileId, View};
@@ -62,8 +62,8 @@ fn prefix<'a>(paths: &Paths, module: &str, import: &'a str) -> Option<&'a str> {
     None
 }
 
-pub(super) fn place(modules: &Modules, import: &str) -> Place {
-    for root in &modules.go_roots {
+pub(super) fn place(modules: &Modules, from: From<'_>, import: &str) -> Place {
+    for root in modules.go_roots(from.view) {
         let Some(below) = import.strip_prefix(&root.prefix) else {
             continue;
         };

@@ -94,7 +94,7 @@ pub(super) fn place(modules: &Modules, from: From<'_>, module: &str) -> Place {
 /// Another crate of the repository.
 fn outer(modules: &Modules, from: From<'_>, parts: &[&str]) -> Place {
     let name = parts[0];
-    if let Some(root) = modules.crates.get(name) {
+    if let Some(root) = modules.crates(from.view).get(name) {
         return descend(from.view, root, &parts[1..]).map_or(Place::Unknown, Place::Inside);
     }
     // A test of a crate whose folder is named otherwise than the crate: the first module tells.

@@ -71,7 +71,7 @@ fn package(modules: &Modules, view: &View, module: &str) -> Option<FileId> {
     if name.starts_with('@') {
         name = parts.next()?;
     }
-    let folder = modules.packages.get(name)?;
+    let folder = modules.packages(view).get(name)?;
     match parts.next() {
         None => ENTRIES.iter().find_map(|entry| at(view, &join(folder, entry)?)),
         Some(below) => [below.to_owned(), format!("src/{below}"), format!("src/node/{below}")]
