@@ -11,20 +11,21 @@ use crate::language::{self, Language};
 
 mod binding;
 mod build;
+mod declarator;
 mod dialect;
 mod embedded;
 mod found;
 mod import;
+mod kind;
 mod name;
 mod query;
-mod repair;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
 /// Counts up when the same bytes give other facts; what was kept of them is made anew then.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// A source file longer than this was generated or holds data; its words are still counted.
 const MAX_PARSED_BYTES: usize = 1 << 20;
 /// Words are counted up to here in every file.
