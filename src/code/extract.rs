@@ -11,13 +11,14 @@ use crate::language::{self, Language};
 
 mod binding;
 mod build;
+mod declarator;
 mod dialect;
 mod embedded;
 mod found;
 mod import;
+mod kind;
 mod name;
 mod query;
-mod repair;
 mod tree;
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What one file says about itself: symbols, references, imports and the words of its units. Made
 //! from its bytes alone, so it can be kept by blob id. Never knows a path, a commit or another file.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// Everything the index keeps of one blob.
@@ -140,7 +142,7 @@ pub struct Unit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
     /// The word, in small letters.
-    pub text: Box<str>,
+    pub text: Arc<str>,
     /// Which kind of word.
     pub field: Field,
     /// The unit, by its place in [`Facts::units`].

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use super::facts::{Field, Symbol, Term, Unit};
 
@@ -32,13 +33,13 @@ pub fn terms(text: &str, symbols: &[Symbol]) -> (Vec<Unit>, Vec<Term>) {
         .collect();
     let lines: Vec<&str> = text.lines().collect();
     let unit_of_line = units_of_lines(&lines, symbols, &callables);
-    let mut counter = Counter::default();
+    let mut names_found = Names::default();
     for (line, unit) in lines.iter().zip(&unit_of_line) {
-        names(line, |name| counter.add(name, *unit));
+        names(line, |name| names_found.add(name, *unit));
     }
     let mut counted = Counted::new(callables.len() + 1);
-    for ((name, unit), count) in counter.in_order() {
-        counted.name(name, unit, count);
+    for name in &names_found.all {
+        counted.name(name.text, &names_found.counts, name.first);
     }
     let unit_of_symbol: HashMap<u32, u32> = (1..).zip(&callables).map(|(unit, at)| (*at, unit)).collect();
     for (at, symbol) in symbols.iter().enumerate() {
@@ -64,6 +65,8 @@ pub fn names<'a>(text: &'a str, mut found: impl FnMut(&'a str)) {
         }
         if at > from {
             found(&text[from..at]);
+        } else if bytes[at] < 0x80 {
+            at += 1;
         } else {
             at += text[from..].chars().next().map_or(1, char::len_utf8);
         }
@@ -73,6 +76,9 @@ pub fn names<'a>(text: &'a str, mut found: impl FnMut(&'a str)) {
 /// Calls `found` with every part of a name in small letters: `get`, `http`, `server2` of
 /// `getHTTPServer2`. Scripts without spaces give pairs of letters. Parts of one letter are left out.
 pub fn parts(name: &str, mut found: impl FnMut(&str)) {
+    if name.is_ascii() && name.len() <= MAX_NAME_BYTES {
+        return ascii_parts(name.as_bytes(), found);
+    }
     let mut small = String::new();
     let mut from = 0;
     let chars: Vec<(usize, char)> = name.char_indices().collect();
@@ -86,6 +92,37 @@ pub fn parts(name: &str, mut found: impl FnMut(&str)) {
         }
     }
     part(&name[from..], &mut small, &mut found);
+}
+
+/// The parts of a name in plain letters, which nearly all are; needs no memory.
+fn ascii_parts(name: &[u8], mut found: impl FnMut(&str)) {
+    let mut small = [0; MAX_NAME_BYTES];
+    let small = &mut small[..name.len()];
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    let mut part = |part: &[u8]| {
+        if (2..=MAX_PART_BYTES).contains(&part.len())
+            && let Ok(part) = std::str::from_utf8(part)
+        {
+            found(part);
+        }
+    };
+    let mut from = 0;
+    for at in 0..name.len() {
+        if name[at] == b'_' {
+            part(&small[from..at]);
+            from = at + 1;
+        } else if name[at].is_ascii_uppercase() && at > 0 {
+            // As in `is_boundary`.
+            let (before, after) = (name[at - 1], name.get(at + 1));
+            let is_last_capital = before.is_ascii_uppercase() && after.is_some_and(u8::is_ascii_lowercase);
+            if before.is_ascii_lowercase() || before.is_ascii_digit() || is_last_capital {
+                part(&small[from..at]);
+                from = at;
+            }
+        }
+    }
+    part(&small[from..]);
 }
 
 /// Whether a word says nothing in any text.
@@ -213,38 +250,97 @@ fn doc_start(lines: &[&str], line: usize) -> usize {
     start
 }
 
-/// How often each name stands in each unit, in the order in which they were met.
+/// How often each name stands in each unit. The names are in the order in which they were met.
 #[derive(Default)]
-struct Counter<'a> {
-    places: HashMap<(&'a str, u32), u32, Fast>,
-    counts: Vec<((&'a str, u32), u32)>,
+struct Names<'a> {
+    places: HashMap<&'a str, u32, Fast>,
+    all: Vec<Named<'a>>,
+    counts: Vec<Count>,
 }
 
-impl<'a> Counter<'a> {
+struct Named<'a> {
+    text: &'a str,
+    /// Its first count, and the last.
+    first: u32,
+    last: u32,
+}
+
+/// How often a name stands in a unit. A function inside of a function makes two counts for the unit
+/// around, before and behind it.
+struct Count {
+    unit: u32,
+    count: u32,
+    /// The next count of the same name; 0 behind the last.
+    next: u32,
+}
+
+impl<'a> Names<'a> {
     fn add(&mut self, name: &'a str, unit: u32) {
         if name.len() > MAX_NAME_BYTES {
             return;
         }
-        if let Some(place) = self.places.get(&(name, unit)) {
-            self.counts[*place as usize].1 += 1;
-        } else if self.counts.len() < MAX_NAMES {
-            self.places.insert((name, unit), self.counts.len() as u32);
-            self.counts.push(((name, unit), 1));
+        let new = self.counts.len() as u32;
+        if let Some(place) = self.places.get(name) {
+            let named = &mut self.all[*place as usize];
+            // What stands outside of functions is come back to all the time, and comes first as a rule.
+            let first = &self.counts[named.first as usize];
+            let at = if first.unit == unit { named.first } else { named.last };
+            if self.counts[at as usize].unit == unit {
+                self.counts[at as usize].count += 1;
+                return;
+            }
+            if self.counts.len() == MAX_NAMES {
+                return;
+            }
+            self.counts[named.last as usize].next = new;
+            named.last = new;
+        } else {
+            if self.counts.len() == MAX_NAMES {
+                return;
+            }
+            self.places.insert(name, self.all.len() as u32);
+            self.all.push(Named {
+                text: name,
+                first: new,
+                last: new,
+            });
         }
+        self.counts.push(Count {
+            unit,
+            count: 1,
+            next: 0,
+        });
     }
+}
 
-    fn in_order(self) -> Vec<((&'a str, u32), u32)> {
-        self.counts
-    }
+/// The counts of a name, from its first one on.
+fn counts_from(counts: &[Count], first: u32) -> impl Iterator<Item = &Count> {
+    let mut next = Some(first);
+    std::iter::from_fn(move || {
+        let count = &counts[next? as usize];
+        next = (count.next > 0).then_some(count.next);
+        Some(count)
+    })
+}
+
+/// A word in a unit, before the same ones are put together.
+struct Found {
+    word: u32,
+    /// The field and the unit, in the order in which they are told.
+    place: u64,
+    count: u32,
 }
 
 /// Words with their counts; the same word of two names is one word.
 struct Counted {
-    texts: Vec<Box<str>>,
-    ids: HashMap<Box<str>, u32, Fast>,
-    found: Vec<(u32, Field, u32, u32)>,
+    texts: Vec<Arc<str>>,
+    ids: HashMap<Arc<str>, u32, Fast>,
+    found: Vec<Found>,
+    /// Words in each unit.
     words: Vec<u32>,
     small: String,
+    /// The words of the name that is counted.
+    own: Vec<u32>,
 }
 
 impl Counted {
@@ -255,77 +351,123 @@ impl Counted {
             found: Vec::new(),
             words: vec![0; units],
             small: String::new(),
+            own: Vec::new(),
         }
     }
 
-    fn name(&mut self, name: &str, unit: u32, count: u32) {
+    fn name(&mut self, name: &str, counts: &[Count], first: u32) {
         let mut is_one_word = false;
         let trimmed = name.trim_matches('_');
+        self.own.clear();
         parts(name, |part| {
             is_one_word = part.len() == trimmed.len();
             if !is_noise(part) {
-                self.words[unit as usize] = self.words[unit as usize].saturating_add(count);
                 let id = id(&mut self.texts, &mut self.ids, part);
-                self.found.push((id, Field::Part, unit, count));
+                self.own.push(id);
             }
         });
-        if !is_one_word {
-            self.whole(trimmed, Field::Whole, unit, count);
+        let whole = if is_one_word { None } else { self.whole(trimmed) };
+        for Count { unit, count, .. } in counts_from(counts, first) {
+            let words = &mut self.words[*unit as usize];
+            *words = words.saturating_add(count.saturating_mul(self.own.len() as u32));
+            let part = self.own.iter().map(|word| (*word, Field::Part));
+            let whole = whole.map(|word| (word, Field::Whole));
+            self.found.extend(part.chain(whole).map(|(word, field)| Found {
+                word,
+                place: place(field, *unit),
+                count: *count,
+            }));
         }
     }
 
     fn definition(&mut self, name: &str, unit: u32) {
         let mut is_one_word = false;
         let trimmed = name.trim_matches('_');
+        self.own.clear();
         parts(name, |part| {
             is_one_word = part.len() == trimmed.len();
             let id = id(&mut self.texts, &mut self.ids, part);
-            self.found.push((id, Field::Defined, unit, 1));
+            self.own.push(id);
         });
         if !is_one_word {
-            self.whole(trimmed, Field::Defined, unit, 1);
+            let whole = self.whole(trimmed);
+            self.own.extend(whole);
         }
+        self.found.extend(self.own.iter().map(|word| Found {
+            word: *word,
+            place: place(Field::Defined, unit),
+            count: 1,
+        }));
     }
 
-    fn whole(&mut self, name: &str, field: Field, unit: u32, count: u32) {
-        if (2..=MAX_NAME_BYTES).contains(&name.len()) {
-            lower(name, &mut self.small);
-            let id = id(&mut self.texts, &mut self.ids, &self.small);
-            self.found.push((id, field, unit, count));
+    fn whole(&mut self, name: &str) -> Option<u32> {
+        if !(2..=MAX_NAME_BYTES).contains(&name.len()) {
+            return None;
         }
+        lower(name, &mut self.small);
+        Some(id(&mut self.texts, &mut self.ids, &self.small))
     }
 
-    fn finish(mut self, callables: &[u32]) -> (Vec<Unit>, Vec<Term>) {
-        self.found
-            .sort_unstable_by_key(|(id, field, unit, _)| (*id, *field as u8, *unit));
-        self.found.dedup_by(|next, kept| {
-            let same = (next.0, next.1, next.2) == (kept.0, kept.1, kept.2);
-            if same {
-                kept.3 = kept.3.saturating_add(next.3);
+    fn finish(self, callables: &[u32]) -> (Vec<Unit>, Vec<Term>) {
+        // By word in linear time: first how many places each has, then where those begin.
+        let mut ends = vec![0_u32; self.texts.len() + 1];
+        for found in &self.found {
+            ends[found.word as usize + 1] += 1;
+        }
+        for at in 1..ends.len() {
+            ends[at] += ends[at - 1];
+        }
+        let mut places = vec![(0, 0); self.found.len()];
+        for found in &self.found {
+            let end = &mut ends[found.word as usize];
+            places[*end as usize] = (found.place, found.count);
+            *end += 1;
+        }
+        let mut terms: Vec<Term> = Vec::with_capacity(places.len());
+        let mut from = 0;
+        for (text, end) in self.texts.iter().zip(&ends) {
+            let places = &mut places[from as usize..*end as usize];
+            from = *end;
+            places.sort_unstable();
+            for same in places.chunk_by(|a, b| a.0 == b.0) {
+                let (field, unit) = field_and_unit(same[0].0);
+                terms.push(Term {
+                    text: text.clone(),
+                    field,
+                    unit,
+                    count: same.iter().fold(0, |sum, (_, count)| count.saturating_add(sum)),
+                });
             }
-            same
-        });
-        let terms = self.found.iter().map(|(id, field, unit, count)| Term {
-            text: self.texts[*id as usize].clone(),
-            field: *field,
-            unit: *unit,
-            count: *count,
-        });
+        }
         let symbols = std::iter::once(None).chain(callables.iter().copied().map(Some));
         let units = symbols
             .zip(&self.words)
             .map(|(symbol, words)| Unit { symbol, words: *words });
-        (units.collect(), terms.collect())
+        (units.collect(), terms)
     }
 }
 
-fn id(texts: &mut Vec<Box<str>>, ids: &mut HashMap<Box<str>, u32, Fast>, word: &str) -> u32 {
+fn place(field: Field, unit: u32) -> u64 {
+    (field as u64) << 32 | u64::from(unit)
+}
+
+fn field_and_unit(place: u64) -> (Field, u32) {
+    let field = match place >> 32 {
+        0 => Field::Part,
+        1 => Field::Whole,
+        _ => Field::Defined,
+    };
+    (field, place as u32)
+}
+
+fn id(texts: &mut Vec<Arc<str>>, ids: &mut HashMap<Arc<str>, u32, Fast>, word: &str) -> u32 {
     if let Some(id) = ids.get(word) {
         return *id;
     }
     let id = texts.len() as u32;
-    texts.push(word.into());
-    ids.insert(word.into(), id);
+    let word: Arc<str> = word.into();
+    texts.push(word.clone());
+    ids.insert(word, id);
     id
 }
 

@@ -132,7 +132,7 @@ pub(super) static LANGUAGES: &[Language] = &[
         block_comment: Some(("/*", "*/")),
         placeholder: 'µ',
         contexts: &[("fun f() {\n", "\n}"), ("class C {\n", "\n}")],
-        grammar: || tree_sitter_kotlin_ng::LANGUAGE.into(),
+        grammar: || tree_sitter_kotlin_sg::LANGUAGE.into(),
     },
     Language {
         name: "php",

@@ -238,6 +238,7 @@ fn obey(order: &Order) -> Result<Said, IndexError> {
     let scratch = blame::begin(&order.index).map_err(folder)?;
     // There is no other place to write.
     let _ = tempfile::env::override_temp_dir(&scratch);
+    blame::watch(blame::MAX_READING);
     let index = Index::open(&order.index, order.limits.clone(), blame::reader())?;
     let cancel = CancellationToken::new();
     end_with_the_service(cancel.clone());

@@ -2,6 +2,7 @@
 //! survives damage, other processes and its limits.
 
 mod bench;
+mod fuzz;
 mod graph;
 mod index;
 mod keep;

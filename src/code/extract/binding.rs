@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::kind::{Kinds, Says};
 use super::name;
 
 /// A name with the type that is written for it.
@@ -53,17 +54,6 @@ const MARKS: &[&str] = &[
     "...",
     "[]",
 ];
-/// Nodes around a value that do not change its type, or only unwrap it.
-const SHELLS: &[&str] = &[
-    "await",
-    "await_expression",
-    "non_null_expression",
-    "parenthesized_expression",
-    "reference_expression",
-    "satisfies_expression",
-    "try_expression",
-    "unary_expression",
-];
 /// Methods of Rust that give what a wrapper holds, or another one of the same.
 const UNWRAPS: &[&str] = &["clone", "expect", "unwrap", "unwrap_or_default", "unwrap_or_else"];
 /// Functions of Rust that put a value into what has its methods.
@@ -72,45 +62,34 @@ const WRAPS: &[&str] = &["Arc::new", "Box::new", "Box::pin", "Pin::new", "Rc::ne
 const MAX_NESTING: usize = 6;
 
 /// What a node says of the type of a name, as a type or as a value.
-pub fn written(text: &str, node: Node<'_>, separators: &[&str]) -> Option<String> {
+pub fn written(text: &str, node: Node<'_>, kinds: &Kinds, separators: &[&str]) -> Option<String> {
     let mut node = node;
     for _ in 0..MAX_NESTING {
-        if let Some(inner) = handed_on(text, node) {
+        if matches!(kinds.says(node), Says::Call)
+            && let Some(inner) = handed_on(text, node)
+        {
             node = inner;
             continue;
         }
-        if !SHELLS.contains(&node.kind()) {
-            break;
-        }
-        let inner = node
-            .child_by_field_name("operand")
-            .or_else(|| node.child_by_field_name("value"));
-        let last = node.named_child_count().checked_sub(1)?;
-        node = inner.or_else(|| {
-            node.named_child(if node.kind() == "reference_expression" {
-                last as u32
-            } else {
-                0
-            })
-        })?;
+        let at = match kinds.says(node) {
+            Says::Inner => 0,
+            Says::Last => node.named_child_count().checked_sub(1)? as u32,
+            _ => break,
+        };
+        node = kinds
+            .part(node, "operand")
+            .or_else(|| kinds.part(node, "value"))
+            .or_else(|| node.named_child(at))?;
     }
-    let part = |field| node.child_by_field_name(field);
-    match node.kind() {
-        "call_expression" | "call" => made(text, part("function")?, separators),
-        "method_invocation" => made(text, part("name")?, separators),
-        "new_expression" => type_name(&text[part("constructor")?.byte_range()]).map(str::to_owned),
-        "object_creation_expression" | "composite_literal" => {
-            type_name(&text[part("type")?.byte_range()]).map(str::to_owned)
-        }
-        "struct_expression" => type_name(&text[part("name")?.byte_range()]).map(str::to_owned),
-        "as_expression" => type_name(&text[node.named_child(1)?.byte_range()]).map(str::to_owned),
-        kind if kind.ends_with("expression") || kind.contains("literal") || kind.contains("string") => None,
-        "identifier" | "type_identifier" | "type" | "name" => type_name(&text[node.byte_range()]).map(str::to_owned),
-        kind if kind.contains("type") || kind == "parameter_list" || kind == "union" => {
-            type_name(&text[node.byte_range()]).map(str::to_owned)
-        }
-        _ => None,
-    }
+    let typed = match kinds.says(node) {
+        Says::Call => return made(text, kinds.part(node, "function")?, separators),
+        Says::Method => return made(text, kinds.part(node, "name")?, separators),
+        Says::Makes(field) => kinds.part(node, field)?,
+        Says::Cast => node.named_child(1)?,
+        Says::Type => node,
+        Says::Inner | Says::Last | Says::Nothing => return None,
+    };
+    type_name(&text[typed.byte_range()]).map(str::to_owned)
 }
 
 /// The value of Rust that a call only wraps or unwraps: `Arc::new(value)`, `value.unwrap()`.

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use tree_sitter::Node;
 
+use super::import;
 use super::query::Compiled;
-use super::{import, repair};
 use crate::code::facts::Import;
 use crate::language::{self, Language};
 
@@ -25,16 +25,28 @@ pub struct Dialect {
     pub names_owners: bool,
     /// Which local names hide a function of the same name.
     pub hiding: Hiding,
-    /// Makes a text of the same length that the grammar takes better.
-    pub repair: Option<fn(&str) -> Option<String>>,
     /// Where a name may come from without being brought in.
     pub visibility: Visibility,
     /// Names that the language itself gives, sorted; a file that defines one means its own.
     pub builtins: &'static [&'static str],
     /// Reads a statement that brings in names.
     pub imports: fn(Node<'_>, &str, &mut Vec<Import>),
-    compiled: OnceLock<Result<Compiled, String>>,
 }
+
+/// A language of which nothing is special but its query and its imports.
+const PLAIN: Dialect = Dialect {
+    name: "",
+    query: "",
+    separators: &["."],
+    names_owners: false,
+    hiding: Hiding::Nothing,
+    visibility: Visibility::Explicit,
+    builtins: &[],
+    imports: |_, _, _| (),
+};
+
+/// The compiled queries, in the order of the table.
+static COMPILED: [OnceLock<Result<Compiled, String>>; DIALECTS.len()] = [const { OnceLock::new() }; DIALECTS.len()];
 
 /// Which local names hide a function of the same name where that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +70,9 @@ pub enum Visibility {
 
 impl Dialect {
     /// Its compiled query, or why there is none.
-    pub fn compiled(&self) -> Result<&Compiled, &str> {
-        let compiled = self.compiled.get_or_init(|| {
+    pub fn compiled(&self) -> Result<&'static Compiled, &'static str> {
+        let at = DIALECTS.iter().position(|dialect| dialect.name == self.name);
+        let compiled = COMPILED[at.ok_or("no such dialect")?].get_or_init(|| {
             let language = language::by_name(self.name).ok_or("no such language")?;
             let grammar = match self.name {
                 // The table's grammar is for pieces of PHP; a file has text around them.
@@ -99,212 +112,157 @@ const CPP_MARKS: &[&str] = &[
     "constexpr ",
 ];
 
+/// JavaScript and what is made of it.
+const SCRIPT: Dialect = Dialect {
+    names_owners: true,
+    hiding: Hiding::Locals,
+    builtins: builtin::SCRIPT,
+    imports: import::script,
+    ..PLAIN
+};
+
 static DIALECTS: [Dialect; 16] = [
     Dialect {
         name: "bash",
-        hiding: Hiding::Nothing,
-        repair: None,
         query: include_str!("../queries/bash.scm"),
         separators: &[],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::BASH,
         imports: import::bash,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "c",
         hiding: Hiding::Locals,
-        repair: None,
         query: include_str!("../queries/c.scm"),
         separators: &[".", "->"],
-        names_owners: false,
         visibility: Visibility::Implicit,
         builtins: builtin::C,
         imports: import::c,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "c-sharp",
         hiding: Hiding::Locals,
-        repair: None,
         query: include_str!("../queries/c-sharp.scm"),
-        separators: &["."],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: &["base", "nameof", "this"],
         imports: import::c_sharp,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "cpp",
         hiding: Hiding::Locals,
-        repair: None,
         query: concat!(include_str!("../queries/cpp.scm"), include_str!("../queries/c.scm")),
         separators: &[".", "->", "::"],
         names_owners: true,
         visibility: Visibility::Implicit,
         builtins: builtin::CPP,
         imports: import::c,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "go",
         hiding: Hiding::Parameters,
-        repair: None,
         query: include_str!("../queries/go.scm"),
-        separators: &["."],
-        names_owners: false,
         visibility: Visibility::Implicit,
         builtins: builtin::GO,
         imports: import::go,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "java",
-        hiding: Hiding::Nothing,
-        repair: None,
         query: include_str!("../queries/java.scm"),
         separators: &[".", "::"],
-        names_owners: false,
-        visibility: Visibility::Explicit,
-        builtins: &[],
         imports: import::java,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "javascript",
-        hiding: Hiding::Locals,
-        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/javascript.scm"),
             include_str!("../queries/jsx.scm"),
             include_str!("../queries/script-rest.scm")
         ),
-        separators: &["."],
-        names_owners: true,
-        visibility: Visibility::Explicit,
-        builtins: builtin::SCRIPT,
-        imports: import::script,
-        compiled: OnceLock::new(),
+        ..SCRIPT
     },
     Dialect {
         name: "kotlin",
         hiding: Hiding::Parameters,
-        repair: Some(repair::kotlin),
         query: include_str!("../queries/kotlin.scm"),
         separators: &[".", "::"],
         names_owners: true,
-        visibility: Visibility::Explicit,
         builtins: builtin::KOTLIN,
         imports: import::kotlin,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "php",
-        hiding: Hiding::Nothing,
-        repair: None,
         query: include_str!("../queries/php.scm"),
         separators: &["->", "::", "\\"],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::PHP,
         imports: import::php,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "python",
         hiding: Hiding::Locals,
-        repair: None,
         query: include_str!("../queries/python.scm"),
-        separators: &["."],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::PYTHON,
         imports: import::python,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "ruby",
-        hiding: Hiding::Nothing,
-        repair: None,
         query: include_str!("../queries/ruby.scm"),
         separators: &[".", "::"],
         names_owners: true,
-        visibility: Visibility::Explicit,
         builtins: builtin::RUBY,
         imports: import::ruby,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "rust",
         hiding: Hiding::Parameters,
-        repair: None,
         query: include_str!("../queries/rust.scm"),
         separators: &[".", "::"],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::RUST,
         imports: import::rust,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "scala",
         hiding: Hiding::Parameters,
-        repair: None,
         query: include_str!("../queries/scala.scm"),
-        separators: &["."],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::SCALA,
         imports: import::scala,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "swift",
         hiding: Hiding::Parameters,
-        repair: None,
         query: include_str!("../queries/swift.scm"),
-        separators: &["."],
-        names_owners: false,
-        visibility: Visibility::Explicit,
         builtins: builtin::SWIFT,
         imports: import::swift,
-        compiled: OnceLock::new(),
+        ..PLAIN
     },
     Dialect {
         name: "tsx",
-        hiding: Hiding::Locals,
-        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/typescript.scm"),
             include_str!("../queries/jsx.scm"),
             include_str!("../queries/script-rest.scm")
         ),
-        separators: &["."],
-        names_owners: true,
-        visibility: Visibility::Explicit,
-        builtins: builtin::SCRIPT,
-        imports: import::script,
-        compiled: OnceLock::new(),
+        ..SCRIPT
     },
     Dialect {
         name: "typescript",
-        hiding: Hiding::Locals,
-        repair: None,
         query: concat!(
             include_str!("../queries/script.scm"),
             include_str!("../queries/typescript.scm"),
             include_str!("../queries/script-rest.scm")
         ),
-        separators: &["."],
-        names_owners: true,
-        visibility: Visibility::Explicit,
-        builtins: builtin::SCRIPT,
-        imports: import::script,
-        compiled: OnceLock::new(),
+        ..SCRIPT
     },
 ];
 

@@ -3,6 +3,7 @@
 
 use tree_sitter::Query;
 
+use super::kind::Kinds;
 use crate::code::facts::SymbolKind;
 
 /// A compiled query.
@@ -14,6 +15,8 @@ pub struct Compiled {
     pub query: Query,
     /// What each capture means, by its index.
     pub roles: Vec<Role>,
+    /// What its kinds of nodes mean.
+    pub kinds: Kinds,
 }
 
 /// What a capture means.
@@ -27,6 +30,10 @@ pub enum Role {
     Promoted,
     /// The name of what the same match defines.
     Name,
+    /// What stands around that name in C.
+    Declarator,
+    /// What stands around the name of a parameter in C.
+    ParameterDeclarator,
     /// The type to which a definition, or all in a scope, belongs.
     Owner,
     /// A block whose contents belong to a type that is not defined there.
@@ -95,6 +102,7 @@ impl Compiled {
             grammar: grammar.clone(),
             query,
             roles,
+            kinds: Kinds::of(grammar),
         })
     }
 }
@@ -102,6 +110,8 @@ impl Compiled {
 fn role(name: &str) -> Result<Role, String> {
     Ok(match name {
         "name" => Role::Name,
+        "declarator" => Role::Declarator,
+        "parameter.declarator" => Role::ParameterDeclarator,
         "owner" => Role::Owner,
         "scope" => Role::Scope,
         "closure" => Role::Closure,

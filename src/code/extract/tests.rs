@@ -1,5 +1,5 @@
-//! Extraction as a whole: one program of each language with all that it gave, what is kept of files
-//! that cannot be parsed, and bytes that nobody wrote.
+//! Extraction as a whole: one program of each language with all that it gave, and what is kept of
+//! files that cannot be parsed.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::code::facts::{Import, Reference, Symbol};
 
-mod damage;
 mod limit;
 
 const PROGRAMS: &[(&str, &str)] = &[

@@ -12,12 +12,14 @@ use tree_sitter::{
 
 use super::binding::{self, Binding};
 use super::build;
+use super::declarator::declared;
 use super::dialect::Dialect;
 use super::embedded::items;
 use super::found::{Found, Frame, Local, Place, Used, What};
+use super::kind::{Head, Kinds};
 use super::name;
-use super::query::{Compiled, Role, Use};
-use crate::code::facts::Facts;
+use super::query::{Compiled, LocalKind, Role, Use};
+use crate::code::facts::{Facts, SymbolKind};
 
 /// Matches of a pattern that may be open at once: broken input nests without end.
 const MAX_OPEN_MATCHES: u32 = 4_096;
@@ -30,17 +32,6 @@ const QUESTIONS_A_LOOK: u32 = 32;
 const MAX_EMBEDDING: usize = 3;
 /// Imports that are kept of one file.
 const MAX_IMPORTS: usize = 5_000;
-/// Nodes before a definition that are no part of its first line.
-const ANNOTATIONS: &[&str] = &[
-    "annotation",
-    "attribute",
-    "attribute_item",
-    "attribute_list",
-    "comment",
-    "decorator",
-    "marker_annotation",
-];
-
 struct Tools {
     parser: Parser,
     cursor: QueryCursor,
@@ -60,12 +51,10 @@ pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut F
         Err(why) => return Some(format!("no symbols of {}: {why}", dialect.name)),
     };
     TOOLS.with_borrow_mut(|tools| {
-        let repaired = dialect.repair.and_then(|repair| repair(text));
         let mut search = Search {
             dialect,
             compiled,
             text,
-            source: repaired.as_deref().unwrap_or(text),
             until,
             found: Found::default(),
             embedded: Vec::new(),
@@ -110,8 +99,6 @@ struct Search<'s> {
     dialect: &'static Dialect,
     compiled: &'static Compiled,
     text: &'s str,
-    /// What is parsed: the text, or one of the same length that the grammar takes better.
-    source: &'s str,
     until: Instant,
     found: Found,
     /// Items inside of macros that are still to be parsed.
@@ -155,7 +142,7 @@ impl Search<'_> {
     fn parse(&self, parser: &mut Parser, ranges: &[tree_sitter::Range]) -> Option<Tree> {
         parser.set_language(&self.compiled.grammar).ok()?;
         parser.set_included_ranges(ranges).ok()?;
-        let bytes = self.source.as_bytes();
+        let bytes = self.text.as_bytes();
         let mut deadline = Deadline {
             until: self.until,
             asked: 0,
@@ -211,7 +198,7 @@ impl Search<'_> {
 
     fn take<'t>(&mut self, pattern: u32, captures: &[QueryCapture<'t>], imports: &mut Vec<Node<'t>>) {
         let (mut what, mut name, mut owner) = (None, Place::default(), None);
-        let (mut variable, mut typed) = (None, None);
+        let (mut variable, mut typed, mut declarator) = (None, None, None);
         for capture in captures {
             let node = capture.node;
             match self.compiled.roles[capture.index as usize] {
@@ -223,6 +210,8 @@ impl Search<'_> {
                 Role::Typed => typed = Some(node),
                 Role::Ignored => {}
                 Role::Name => name = node.byte_range().into(),
+                Role::Declarator => declarator = Some(node),
+                Role::ParameterDeclarator => self.take_parameter(node),
                 Role::Owner => owner = name::last(self.text, node.byte_range()).map(Place::from),
                 Role::Scope => what = Some((What::Scope, node)),
                 Role::Closure => what = Some((What::Closure, node)),
@@ -239,14 +228,28 @@ impl Search<'_> {
         if let Some((name, typed)) = variable.zip(typed) {
             self.take_binding(name, typed);
         }
-        let Some((what, node)) = what else { return };
+        let Some((mut what, node)) = what else { return };
+        if let Some(declarator) = declarator {
+            let Some(declared) = declared(declarator, &self.compiled.kinds) else {
+                return;
+            };
+            what = match what {
+                // What a macro makes of a definition may look like one of something else.
+                What::Symbol(SymbolKind::Function) if !declared.is_function => return,
+                What::Symbol(SymbolKind::Function) => what,
+                _ if declared.is_qualified => return,
+                What::Symbol(SymbolKind::Variable | SymbolKind::Field) if declared.is_function => What::Prototype,
+                _ => what,
+            };
+            name = declared.name.byte_range().into();
+        }
         if what == What::Import {
             imports.push(node);
         }
         self.found.frames.push(Frame {
             range: node.byte_range().into(),
             lines: if what.is_symbol() {
-                (first_line(node), last_line(node))
+                (first_line(node, &self.compiled.kinds), last_line(node))
             } else {
                 (0, 0)
             },
@@ -257,9 +260,18 @@ impl Search<'_> {
         });
     }
 
+    fn take_parameter(&mut self, declarator: Node<'_>) {
+        if let Some(declared) = declared(declarator, &self.compiled.kinds) {
+            self.found.locals.push(Local {
+                name: declared.name.byte_range().into(),
+                binding: LocalKind::Parameter,
+            });
+        }
+    }
+
     fn take_binding(&mut self, name: Range<usize>, typed: Node<'_>) {
         if self.found.bindings.len() < MAX_FOUND
-            && let Some(written) = binding::written(self.text, typed, self.dialect.separators)
+            && let Some(written) = binding::written(self.text, typed, &self.compiled.kinds, self.dialect.separators)
         {
             self.found.bindings.push(Binding {
                 name,
@@ -308,41 +320,32 @@ impl Search<'_> {
 }
 
 /// The first line of a definition, from 1, behind its annotations.
-fn first_line(node: Node<'_>) -> u32 {
+fn first_line(node: Node<'_>, kinds: &Kinds) -> u32 {
     let mut first = node;
-    let mut next = node.child(0);
-    while let Some(child) = next {
-        if ANNOTATIONS.contains(&child.kind()) {
-            next = child.next_sibling();
-        } else if child.kind() == "modifiers" {
-            // Annotations stand among the modifiers, most often in front; nothing else may be there.
-            next = match child.child(0) {
-                Some(inner) if ANNOTATIONS.contains(&inner.kind()) => after_annotations(child, inner),
-                _ => Some(child),
-            };
-            first = next.unwrap_or(first);
-            break;
-        } else {
-            first = child;
-            break;
-        }
+    for at in 0.. {
+        let Some(child) = node.child(at) else { break };
+        first = match kinds.head(child) {
+            Head::Annotation => continue,
+            Head::Modifiers => behind_annotations(child, kinds).or(node.child(at + 1)).unwrap_or(first),
+            Head::Other => child,
+        };
+        break;
     }
     first.start_position().row as u32 + 1
+}
+
+/// The first of modifiers that is no annotation; annotations stand in front as a rule.
+fn behind_annotations<'t>(modifiers: Node<'t>, kinds: &Kinds) -> Option<Node<'t>> {
+    let is_annotation = |node: &Node<'_>| kinds.head(*node) == Head::Annotation;
+    if !modifiers.child(0).is_some_and(|first| is_annotation(&first)) {
+        return Some(modifiers);
+    }
+    let mut others = (1..).map_while(|at| modifiers.child(at));
+    others.find(|node| !is_annotation(node))
 }
 
 /// The last line of a definition, from 1. A node that ends with a line break does not reach the next.
 fn last_line(node: Node<'_>) -> u32 {
     let end = node.end_position();
     end.row as u32 + u32::from(end.column > 0)
-}
-
-fn after_annotations<'t>(modifiers: Node<'t>, first: Node<'t>) -> Option<Node<'t>> {
-    let mut next = Some(first);
-    while let Some(child) = next {
-        if !ANNOTATIONS.contains(&child.kind()) {
-            return Some(child);
-        }
-        next = child.next_sibling();
-    }
-    modifiers.next_sibling()
 }

@@ -5,18 +5,7 @@
     !type
     declarator: (function_declarator declarator: (identifier) @_macro parameters: (parameter_list) @name)) @definition.function
   (#match? @_macro "^[A-Z][A-Z0-9_]+$"))
-(function_definition declarator: (function_declarator declarator: (identifier) @name)) @definition.function
-(function_definition
-  declarator: (pointer_declarator
-    declarator: (function_declarator declarator: (identifier) @name))) @definition.function
-(function_definition
-  declarator: (pointer_declarator
-    declarator: (pointer_declarator
-      declarator: (function_declarator declarator: (identifier) @name)))) @definition.function
-(declaration declarator: (function_declarator declarator: (identifier) @name)) @definition.prototype
-(declaration
-  declarator: (pointer_declarator
-    declarator: (function_declarator declarator: (identifier) @name))) @definition.prototype
+(function_definition declarator: (_) @declarator) @definition.function
 
 (struct_specifier name: (type_identifier) @name body: (_)) @definition.class
 (union_specifier name: (type_identifier) @name body: (_)) @definition.class
@@ -27,43 +16,11 @@
   type: [(struct_specifier !name body: (_)) (union_specifier !name body: (_))]
   declarator: (type_identifier) @name) @definition.class
 (type_definition type: (enum_specifier !name body: (_)) declarator: (type_identifier) @name) @definition.enum
-(type_definition declarator: (type_identifier) @name @definition.alias)
-(type_definition declarator: (pointer_declarator declarator: (type_identifier) @name @definition.alias))
-(type_definition
-  declarator: (function_declarator
-    declarator: (parenthesized_declarator
-      (pointer_declarator declarator: (type_identifier) @name)))) @definition.alias
+(type_definition declarator: (_) @declarator @definition.alias)
 
-(field_declaration declarator: (field_identifier) @name) @definition.field
-(field_declaration declarator: (pointer_declarator declarator: (field_identifier) @name)) @definition.field
-(field_declaration declarator: (array_declarator declarator: (field_identifier) @name)) @definition.field
-(field_declaration
-  declarator: (pointer_declarator declarator: (array_declarator declarator: (field_identifier) @name))) @definition.field
-(field_declaration
-  declarator: (pointer_declarator declarator: (pointer_declarator declarator: (field_identifier) @name))) @definition.field
-(field_declaration
-  declarator: (function_declarator
-    declarator: (parenthesized_declarator
-      (pointer_declarator declarator: (field_identifier) @name)))) @definition.field
-
-(declaration declarator: (identifier) @name) @definition.variable
-(declaration declarator: (pointer_declarator declarator: (identifier) @name)) @definition.variable
-(declaration declarator: (array_declarator declarator: (identifier) @name)) @definition.variable
-(declaration
-  declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @name))) @definition.variable
-(declaration
-  declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name))) @definition.variable
-(declaration declarator: (init_declarator declarator: (identifier) @name)) @definition.variable
-(declaration
-  declarator: (init_declarator
-    declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @name)))) @definition.variable
-(declaration
-  declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @name))) @definition.variable
-(declaration
-  declarator: (init_declarator declarator: (array_declarator declarator: (identifier) @name))) @definition.variable
-(declaration
-  declarator: (init_declarator
-    declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @name)))) @definition.variable
+(field_declaration declarator: (_) @declarator) @definition.field
+; A function without its body where that is what is declared.
+(declaration declarator: (_) @declarator) @definition.variable
 (preproc_function_def name: (identifier) @name) @definition.macro
 (preproc_def name: (identifier) @name value: (_)) @definition.variable
 
@@ -71,14 +28,7 @@
 
 (preproc_params (identifier) @parameter)
 (preproc_def !value name: (identifier) @local)
-(parameter_declaration declarator: (identifier) @parameter)
-(parameter_declaration declarator: (pointer_declarator declarator: (pointer_declarator declarator: (identifier) @parameter)))
-(parameter_declaration declarator: (pointer_declarator declarator: (array_declarator declarator: (identifier) @parameter)))
-(parameter_declaration
-  declarator: (function_declarator
-    declarator: (parenthesized_declarator (pointer_declarator declarator: (identifier) @parameter))))
-(parameter_declaration declarator: (pointer_declarator declarator: (identifier) @parameter))
-(parameter_declaration declarator: (array_declarator declarator: (identifier) @parameter))
+(parameter_declaration declarator: (_) @parameter.declarator)
 
 (call_expression function: (identifier) @reference.call)
 (call_expression function: (field_expression field: (field_identifier) @reference.call))

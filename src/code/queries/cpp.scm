@@ -5,48 +5,6 @@
 (alias_declaration name: (type_identifier) @name) @definition.alias
 (concept_definition name: (identifier) @name) @definition.interface
 
-(function_definition
-  declarator: (function_declarator
-    declarator: [(field_identifier) (operator_name) (destructor_name)] @name)) @definition.function
-(function_definition
-  declarator: (function_declarator
-    declarator: (qualified_identifier
-      name: [(identifier) (operator_name) (destructor_name)] @name))) @definition.function
-(function_definition
-  declarator: (function_declarator
-    declarator: (qualified_identifier
-      name: (qualified_identifier
-        name: [(identifier) (operator_name) (destructor_name)] @name)))) @definition.function
-(function_definition
-  declarator: (pointer_declarator
-    declarator: (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.function
-(function_definition
-  declarator: (pointer_declarator
-    declarator: (function_declarator
-      declarator: (qualified_identifier name: [(identifier) (operator_name)] @name)))) @definition.function
-(function_definition
-  declarator: (reference_declarator
-    (function_declarator declarator: [(identifier) (field_identifier) (operator_name)] @name))) @definition.function
-(function_definition
-  declarator: (reference_declarator
-    (function_declarator
-      declarator: (qualified_identifier name: [(identifier) (operator_name)] @name)))) @definition.function
-(declaration
-  declarator: (function_declarator declarator: [(operator_name) (destructor_name)] @name)) @definition.prototype
-(declaration
-  declarator: (reference_declarator
-    (function_declarator declarator: [(identifier) (operator_name)] @name))) @definition.prototype
-(field_declaration
-  declarator: (function_declarator
-    declarator: [(field_identifier) (operator_name) (destructor_name)] @name)) @definition.prototype
-(field_declaration
-  declarator: (pointer_declarator
-    declarator: (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.prototype
-(field_declaration
-  declarator: (reference_declarator
-    (function_declarator declarator: [(field_identifier) (operator_name)] @name))) @definition.prototype
-(field_declaration declarator: (reference_declarator (field_identifier) @name)) @definition.field
-
 (using_declaration) @import
 (lambda_expression) @closure
 
@@ -60,8 +18,7 @@
 (type_parameter_declaration (type_identifier) @local.type)
 (optional_type_parameter_declaration name: (type_identifier) @local.type)
 (variadic_type_parameter_declaration (type_identifier) @local.type)
-(parameter_declaration declarator: (reference_declarator (identifier) @parameter))
-(optional_parameter_declaration declarator: (identifier) @parameter)
+(optional_parameter_declaration declarator: (_) @parameter.declarator)
 (for_range_loop declarator: (identifier) @local)
 (for_range_loop declarator: (reference_declarator (identifier) @local))
 (qualified_identifier scope: (namespace_identifier) @reference.path)

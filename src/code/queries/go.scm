@@ -12,7 +12,7 @@
 (method_elem name: (field_identifier) @name) @definition.method
 (const_spec (identifier) @name) @definition.variable
 (var_spec (identifier) @name) @definition.variable
-(field_declaration name: (field_identifier) @name) @definition.field
+(field_declaration name: (field_identifier) @name @binding.name type: (_) @binding.type) @definition.field
 
 (import_spec) @import
 (func_literal) @closure
@@ -39,7 +39,7 @@
 
 (short_var_declaration left: (expression_list (identifier) @local))
 (range_clause left: (expression_list (identifier) @local))
-(parameter_declaration name: (identifier) @parameter)
+(parameter_declaration name: (identifier) @parameter @binding.name type: (_) @binding.type)
 (variadic_parameter_declaration name: (identifier) @parameter)
 (type_switch_statement alias: (expression_list (identifier) @local))
 
@@ -52,13 +52,11 @@
 (index_expression operand: (identifier) @reference.read)
 (range_clause right: (identifier) @reference.read)
 
-; What declarations say of types.
-(parameter_declaration name: (identifier) @binding.name type: (_) @binding.type)
+; What other declarations say of types.
 (short_var_declaration
   left: (expression_list . (identifier) @binding.name)
   right: (expression_list . (_) @binding.type))
 (var_spec name: (identifier) @binding.name type: (_) @binding.type)
-(field_declaration name: (field_identifier) @binding.name type: (_) @binding.type)
 (function_declaration name: (identifier) @binding.name result: (_) @binding.type)
 (method_declaration name: (field_identifier) @binding.name result: (_) @binding.type)
 (method_elem name: (field_identifier) @binding.name result: (_) @binding.type)

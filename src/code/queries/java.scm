@@ -7,11 +7,13 @@
 (annotation_type_declaration name: (identifier) @name) @definition.interface
 (enum_declaration name: (identifier) @name) @definition.enum
 (enum_constant name: (identifier) @name) @definition.variant
-(method_declaration name: (identifier) @name) @definition.method
+(method_declaration type: (_) @binding.type name: (identifier) @name @binding.name) @definition.method
 (constructor_declaration name: (identifier) @name) @definition.method
 (compact_constructor_declaration name: (identifier) @name) @definition.method
 (annotation_type_element_declaration name: (identifier) @name) @definition.method
-(field_declaration declarator: (variable_declarator name: (identifier) @name)) @definition.field
+(field_declaration
+  type: (_) @binding.type
+  declarator: (variable_declarator name: (identifier) @name @binding.name)) @definition.field
 (constant_declaration declarator: (variable_declarator name: (identifier) @name)) @definition.field
 (record_declaration parameters: (formal_parameters (formal_parameter name: (identifier) @name) @definition.field))
 
@@ -30,11 +32,13 @@
 (type_parameter (type_identifier) @local.type)
 (type_identifier) @reference.type
 
-(local_variable_declaration declarator: (variable_declarator name: (identifier) @local))
-(formal_parameter name: (identifier) @parameter)
-(enhanced_for_statement name: (identifier) @local)
+(local_variable_declaration
+  type: (_) @binding.type
+  declarator: (variable_declarator name: (identifier) @local @binding.name))
+(formal_parameter type: (_) @binding.type name: (identifier) @parameter @binding.name)
+(enhanced_for_statement type: (_) @binding.type name: (identifier) @local @binding.name)
 (catch_formal_parameter name: (identifier) @local)
-(resource name: (identifier) @local)
+(resource type: (_) @binding.type name: (identifier) @local @binding.name)
 (lambda_expression parameters: (identifier) @parameter)
 (inferred_parameters (identifier) @parameter)
 
@@ -43,15 +47,9 @@
 (field_access field: (identifier) @reference.member)
 (argument_list (identifier) @reference.read)
 
-; What declarations say of types.
-(local_variable_declaration type: (_) @binding.type declarator: (variable_declarator name: (identifier) @binding.name))
+; What else says something of types.
 ((local_variable_declaration
   type: (type_identifier) @_type
   declarator: (variable_declarator name: (identifier) @binding.name value: (_) @binding.type))
   (#eq? @_type "var"))
-(formal_parameter type: (_) @binding.type name: (identifier) @binding.name)
-(enhanced_for_statement type: (_) @binding.type name: (identifier) @binding.name)
-(resource type: (_) @binding.type name: (identifier) @binding.name)
 (instanceof_expression right: (_) @binding.type name: (identifier) @binding.name)
-(field_declaration type: (_) @binding.type declarator: (variable_declarator name: (identifier) @binding.name))
-(method_declaration type: (_) @binding.type name: (identifier) @binding.name)

@@ -10,9 +10,9 @@
 (type_item name: (type_identifier) @name) @definition.alias
 (associated_type name: (type_identifier) @name) @definition.alias
 (mod_item name: (identifier) @name body: (_)) @definition.module
-(const_item name: (identifier) @name) @definition.variable
-(static_item name: (identifier) @name) @definition.variable
-(field_declaration name: (field_identifier) @name) @definition.field
+(const_item name: (identifier) @name @binding.name type: (_) @binding.type) @definition.variable
+(static_item name: (identifier) @name @binding.name type: (_) @binding.type) @definition.variable
+(field_declaration name: (field_identifier) @name @binding.name type: (_) @binding.type) @definition.field
 (macro_definition name: (identifier) @name) @definition.macro
 
 (impl_item type: (_) @owner) @scope
@@ -39,7 +39,7 @@
 (macro_invocation (token_tree (token_tree) @embedded))
 (token_tree (identifier) @reference.token)
 
-(parameter pattern: (identifier) @parameter)
+(parameter pattern: (identifier) @parameter @binding.name type: (_) @binding.type)
 (closure_parameters (identifier) @parameter)
 (let_declaration pattern: (identifier) @local)
 (type_parameter name: (type_identifier) @local.type)
@@ -49,12 +49,8 @@
 (scoped_identifier name: (identifier) @reference.read)
 (identifier) @reference.read
 
-; What declarations say of types.
-(parameter pattern: (identifier) @binding.name type: (_) @binding.type)
+; What other declarations say of types.
 (let_declaration pattern: (identifier) @binding.name type: (_) @binding.type)
 (let_declaration pattern: (identifier) @binding.name !type value: (_) @binding.type)
-(field_declaration name: (field_identifier) @binding.name type: (_) @binding.type)
 (function_item name: (identifier) @binding.name return_type: (_) @binding.type)
 (function_signature_item name: (identifier) @binding.name return_type: (_) @binding.type)
-(const_item name: (identifier) @binding.name type: (_) @binding.type)
-(static_item name: (identifier) @binding.name type: (_) @binding.type)

@@ -1,6 +1,7 @@
 //! Which file a process was reading when it died. Each thread writes down what it is about to read,
-//! in the folder of the index; what stands there after a death is left out from then on. Never
-//! believes a list that it cannot read, and never keeps more than a bounded number of names.
+//! in the folder of the index; what stands there after a death is left out from then on. A grammar
+//! that does not come back at all is a death, too: a watch ends the process then. Never believes a
+//! list that it cannot read, and never keeps more than a bounded number of names.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -8,9 +9,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::retrieval::index::{Reader, Reading};
 
@@ -31,23 +32,83 @@ struct Here {
     left_out: HashSet<String>,
 }
 
+/// Longest that a file may take. Extraction ends far before by itself, unless the scanner of a grammar
+/// goes round in circles, where nobody asks it to stop.
+pub(super) const MAX_READING: Duration = Duration::from_secs(20);
+/// How often it is looked for such a file.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
 static HERE: OnceLock<Here> = OnceLock::new();
-static THREADS: AtomicU64 = AtomicU64::new(0);
+/// What each thread is reading, in the order in which they began to read.
+static NOTES: Mutex<Vec<Arc<Note>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static NOTE: Option<File> = note();
+    static NOTE: Option<Arc<Note>> = note();
 }
 
-fn note() -> Option<File> {
-    let number = THREADS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{READING}{}-{number}", std::process::id());
-    let file = HERE.get()?.folder.join(name);
-    OpenOptions::new()
+/// What a thread is reading.
+struct Note {
+    path: PathBuf,
+    file: File,
+    /// Milliseconds from the process's start to that of the reading, and one; 0 while nothing is read.
+    since: AtomicU64,
+}
+
+impl Note {
+    fn write(&self, name: &str) {
+        // Whoever cannot write here cannot write the index either.
+        let _ = self.file.write_all_at(format!("{name:16}\n").as_bytes(), 0);
+    }
+}
+
+fn note() -> Option<Arc<Note>> {
+    let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = format!("{READING}{}-{}", std::process::id(), notes.len());
+    let path = HERE.get()?.folder.join(name);
+    let file = OpenOptions::new()
         .create(true)
         .truncate(true)
         .write(true)
-        .open(file)
-        .ok()
+        .open(&path)
+        .ok()?;
+    let note = Arc::new(Note {
+        path,
+        file,
+        since: 0.into(),
+    });
+    notes.push(note.clone());
+    Some(note)
+}
+
+/// Ends this process when a thread reads one file for longer than `longest`, so that the file is
+/// left out by the next one. Returns at once.
+pub(super) fn watch(longest: Duration) {
+    let started = started();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(WATCH_EVERY);
+            let notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_late = |note: &Note| {
+                let since = note.since.load(Ordering::Relaxed);
+                since > 0 && started.elapsed() > Duration::from_millis(since - 1) + longest
+            };
+            if !notes.iter().any(|note| is_late(note)) {
+                continue;
+            }
+            // What the others read is not to blame.
+            for other in notes.iter().filter(|note| !is_late(note)) {
+                let _ = std::fs::remove_file(&other.path);
+            }
+            eprintln!("a file was not read within {} seconds", longest.as_secs());
+            std::process::exit(1);
+        }
+    });
+}
+
+/// When this process began to measure.
+fn started() -> Instant {
+    static STARTED: OnceLock<Instant> = OnceLock::new();
+    *STARTED.get_or_init(Instant::now)
 }
 
 /// From now on this process says what it reads. Gives the folder where it does so.
@@ -82,11 +143,18 @@ fn read(path: &str, bytes: &[u8], until: Instant) -> Reading {
             ..Reading::default()
         };
     }
-    let say = |name: &str| NOTE.with(|note| note.as_ref().map(|file| file.write_all_at(name.as_bytes(), 0)));
-    say(&format!("{name}\n"));
-    let reading = (Reader::default().read)(path, bytes, until);
-    say(&format!("{:17}", "\n"));
-    reading
+    NOTE.with(|note| {
+        let Some(note) = note else {
+            return (Reader::default().read)(path, bytes, until);
+        };
+        note.write(&name);
+        note.since
+            .store(started().elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
+        let reading = (Reader::default().read)(path, bytes, until);
+        note.since.store(0, Ordering::Relaxed);
+        note.write("");
+        reading
+    })
 }
 
 /// A name for contents of a kind: the language depends on the end of the path.

@@ -41,7 +41,7 @@ prop_compose! {
 
 prop_compose! {
     fn term()(text in name(), field in 0usize..3, unit in 0u32..20, count in 1u32..1000) -> Term {
-        Term { text, field: [Field::Part, Field::Whole, Field::Defined][field], unit, count }
+        Term { text: text.into(), field: [Field::Part, Field::Whole, Field::Defined][field], unit, count }
     }
 }
 

@@ -1,38 +1,16 @@
 //! A view on segments against the same view from plain maps. Never needs git or a folder.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::language;
-use crate::retrieval::facts::{ReferenceKind, SymbolKind};
-use crate::retrieval::terms;
+use crate::retrieval::extract::facts_of;
 
-/// Facts as a very small extraction would give them: `def NAME` defines, `NAME(` calls.
+/// What a file of Python says.
 fn facts(text: &str) -> Facts {
-    let mut facts = Facts::default();
-    for (line, text) in (1..).zip(text.lines()) {
-        if let Some(name) = text.strip_prefix("def ") {
-            facts.symbols.push(Symbol {
-                name: name.into(),
-                kind: SymbolKind::Function,
-                line,
-                end_line: line,
-                parent: None,
-                owner: None,
-            });
-        } else if let Some((name, _)) = text.split_once('(') {
-            facts.references.push(Reference {
-                name: name.into(),
-                kind: ReferenceKind::Call,
-                line,
-                within: None,
-                receiver: None,
-            });
-        }
-        facts.lines = line;
-    }
-    (facts.units, facts.terms) = terms::terms(text, &facts.symbols);
-    facts
+    let until = Instant::now() + Duration::from_secs(60);
+    facts_of("file.py", text.as_bytes(), until).facts
 }
 
 fn view(files: &[(&str, &str)]) -> View {
@@ -47,8 +25,8 @@ fn paths<T>(view: &View, found: &[(FileId, T)]) -> Vec<String> {
 #[test]
 fn files_are_found_by_path_and_told_with_their_facts() {
     let view = view(&[
-        ("b/two.py", "def second\nfirst()\n"),
-        ("a.py", "def first\n"),
+        ("b/two.py", "def second(): pass\nfirst()\n"),
+        ("a.py", "def first(): pass\n"),
         ("b.rs", ""),
     ]);
     assert_eq!(view.len(), 3);
@@ -74,14 +52,14 @@ fn files_are_found_by_path_and_told_with_their_facts() {
 #[test]
 fn an_overlay_hides_what_is_below_it() {
     let base = view(&[
-        ("a.py", "def one\n"),
-        ("b.py", "def two\none()\n"),
-        ("c.py", "def three\n"),
+        ("a.py", "def one(): pass\n"),
+        ("b.py", "def two(): pass\none()\n"),
+        ("c.py", "def three(): pass\n"),
     ]);
     let mut top = base.joined(0).unwrap();
     // More edits than segments may lie upon each other, so they are put together on the way.
     for round in 0..20 {
-        let text = format!("def four{round}\n");
+        let text = format!("def four{round}(): pass\n");
         let mut builder = Builder::default();
         let key = BlobKey::new(BlobId([round; 20]), "b.py");
         builder.add(key, Traits::default(), &facts(&text), None);
@@ -106,9 +84,9 @@ fn an_overlay_hides_what_is_below_it() {
 #[test]
 fn a_word_is_where_it_stands_whatever_lies_below() {
     let texts = [
-        "def get_user\nget_user()\n",
+        "def get_user(): pass\nget_user()\n",
         "user\n",
-        "def load\nget_user()\nuser()\n",
+        "def load(): pass\nget_user()\nuser()\n",
         "x\n",
     ];
     let files: Vec<(String, &str)> = (0..40).map(|at| (format!("f{at:02}.py"), texts[at % 4])).collect();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use forgehand::git::Git;
 use forgehand::ids::CommitSha;
+use forgehand::retrieval::apart::Order;
 use forgehand::retrieval::facts::{Facts, Reference, ReferenceKind, Symbol, SymbolKind};
 use forgehand::retrieval::index::{Bounds, Index, IndexError, Limits, Reader, Reading};
 use forgehand::retrieval::terms;
@@ -121,6 +122,18 @@ impl Bench {
         paths
             .filter(|path| path.extension().is_some_and(|found| found == extension))
             .collect()
+    }
+}
+
+/// What a process of its own is told to index.
+pub fn order(bench: &Bench, commit: &CommitSha) -> Order {
+    Order {
+        index: bench.path("index"),
+        repo: bench.repo(),
+        lenders: Vec::new(),
+        commit: commit.clone(),
+        limits: Limits::default(),
+        max_time: Duration::from_secs(120),
     }
 }
 

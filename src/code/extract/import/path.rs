@@ -96,8 +96,14 @@ pub fn kotlin(node: Node<'_>, text: &str, imports: &mut Vec<Import>) {
     let mut parts = children(node);
     let Some(path) = parts.next() else { return };
     let path = compact(text_of(path, text));
-    let alias = parts.next().map(|alias| text_of(alias, text));
-    let is_all = text_of(node, text).trim_end().ends_with('*');
+    let (mut alias, mut is_all) = (None, false);
+    for part in parts {
+        match part.kind() {
+            "import_alias" => alias = part.named_child(0).map(|alias| text_of(alias, text)),
+            "wildcard_import" => is_all = true,
+            _ => {}
+        }
+    }
     match path.rsplit_once('.') {
         Some((module, name)) if !is_all => push(imports, node, module, Some(name), alias),
         _ => push(imports, node, &path, None, alias),
