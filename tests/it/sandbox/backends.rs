@@ -91,6 +91,13 @@ pub fn docker_as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
     engines.for_each(|place| as_each_user(place, story));
 }
 
+/// A story of one engine, because others tell of their containers in other words.
+pub fn in_docker_as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
+    if is_wanted(Place::Docker) {
+        as_each_user(Place::Docker, story);
+    }
+}
+
 fn as_each_user(place: Place, story: impl AsyncFn() + Send + Copy + 'static) {
     told(place, || {}, story);
     if rustix::process::geteuid().is_root() {
@@ -142,7 +149,7 @@ pub fn config() -> SandboxConfig {
         .expect("defaults are valid")
         .sandbox;
     config.helper = Some(helper());
-    config.image_by_tag = true;
+    config.image_by_tag = place() != Place::Local;
     match place() {
         Place::Local => {}
         Place::Docker | Place::Podman => {
