@@ -151,8 +151,16 @@ fn relay_orders(mut from: impl Read, mut to: UnixStream) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
+/// By reading and writing. The library's copy would splice, and a kernel that waits for the next bytes
+/// in there keeps the pipe locked: the engine could not read the ones that came before, and podman,
+/// which reads all pipes in turn, not the command's output either.
 fn copy_all(mut from: UnixStream, mut to: impl Write) {
-    let _ = std::io::copy(&mut from, &mut to);
+    let mut block = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut block) {
+        if to.write_all(&block[..length]).is_err() {
+            break;
+        }
+    }
     let _ = to.flush();
 }
 

@@ -73,12 +73,13 @@ impl OpenSandbox {
         let (server, id, closing) = (self.server.clone(), self.id.clone(), self.closing.clone());
         self.running.spawn(async move {
             loop {
+                // At once, too: one that was taken up again may have little time left.
+                if let Err(error) = server.renew(&id, life).await {
+                    tracing::warn!(sandbox = id, error = %error.words, "a sandbox was not renewed");
+                }
                 tokio::select! {
                     () = closing.cancelled() => return,
                     () = tokio::time::sleep(life / 3) => {}
-                }
-                if let Err(error) = server.renew(&id, life).await {
-                    tracing::warn!(sandbox = id, error = %error.words, "a sandbox was not renewed");
                 }
             }
         });

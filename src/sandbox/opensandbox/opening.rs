@@ -65,18 +65,7 @@ pub(in crate::sandbox) async fn open(
     let (host, out, program) = joined(prepared.await)?;
     let found = match earlier(&server, &marker, &home).await? {
         Some(id) => Found { id, is_fresh: false },
-        None => {
-            let wish = Wish {
-                image,
-                life: config.opensandbox_life_seconds,
-                memory_mib: config.memory_mib,
-                processors: config.cpus,
-                owner: "forgehand",
-                closed: config.opensandbox_mode != OpenSandboxMode::Unverified,
-            };
-            let id = server.create(&wish).await?;
-            Found { id, is_fresh: true }
-        }
+        None => made(&server, config, image).await?,
     };
     let opened = furnish(config, &server, &found, &host, &program, &marker).await;
     let layers = match opened {
@@ -113,12 +102,27 @@ pub(in crate::sandbox) async fn open(
         background: Background::default(),
     };
     sandbox.description.layers.push(format!("image {image}"));
+    let shared = "one network and one set of processes for all commands of the run";
+    sandbox.description.layers.push(shared.to_owned());
     sandbox.renew_for(config.opensandbox_life_seconds);
     if let Err(error) = sandbox.probe().await {
         sandbox.close().await;
         return Err(error);
     }
     Ok(sandbox)
+}
+
+async fn made(server: &Server, config: &SandboxConfig, image: &str) -> Result<Found, SandboxError> {
+    let wish = Wish {
+        image,
+        life: config.opensandbox_life_seconds,
+        memory_mib: config.memory_mib,
+        processors: config.cpus,
+        owner: "forgehand",
+        closed: config.opensandbox_mode != OpenSandboxMode::Unverified,
+    };
+    let id = server.create(&wish).await?;
+    Ok(Found { id, is_fresh: true })
 }
 
 fn image(config: &SandboxConfig) -> Result<&str, SandboxError> {
@@ -305,18 +309,14 @@ async fn give_up(server: &Server, found: &Found, marker: &Path) {
 }
 
 fn warnings(config: &SandboxConfig) -> Vec<String> {
-    let mut warnings = vec![
-        "commands in the background share processes and network with the others, and the server sees all files"
-            .to_owned(),
-    ];
-    if config.opensandbox_mode == OpenSandboxMode::Unverified {
-        warnings.push(
+    match config.opensandbox_mode {
+        OpenSandboxMode::DnsNft | OpenSandboxMode::Dns => Vec::new(),
+        OpenSandboxMode::Unverified => vec![
             "THE NETWORK IS THE SERVER'S: what commands reach is neither asked for nor verified \
              (sandbox.opensandbox_mode)"
                 .to_owned(),
-        );
+        ],
     }
-    warnings
 }
 
 #[cfg(test)]
