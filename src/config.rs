@@ -140,7 +140,7 @@ section! {
     /// Where commands of repositories and models run.
     pub struct SandboxConfig "sandbox" {
         /// `local`: namespaces, Landlock and seccomp on this machine. `docker`: containers of Docker or
-        /// podman, rootless ones too.
+        /// podman, rootless ones too. `opensandbox`: sandboxes that an OpenSandbox server makes elsewhere.
         backend: SandboxBackend = "\"local\"",
         /// Run without isolation when the kernel refuses it. Dangerous; shown everywhere.
         unsafe_local: bool = "false",
@@ -174,6 +174,17 @@ section! {
         /// Runtime of the containers as the engine knows it, such as `runsc` or `kata`; without it, the
         /// engine's default.
         docker_runtime: Option<String> = "",
+        /// Address of the OpenSandbox server, such as `https://sandboxes.example`.
+        opensandbox_url: Option<String> = "",
+        /// The server's API key.
+        opensandbox_api_key: Option<Secret> = "",
+        /// How the server must enforce that a sandbox has no network: `dns+nft`, `dns`, or `unverified`
+        /// where nothing is asked for. Read back from each sandbox; a weaker one is refused.
+        opensandbox_mode: OpenSandboxMode = "\"dns+nft\"",
+        /// How long a sandbox lives when nobody renews it, in seconds; it is renewed while in use.
+        opensandbox_life_seconds: Duration = "1800",
+        /// Whether a sandbox is paused when its run ends, to be looked at, and not ended.
+        opensandbox_keep: bool = "false",
     }
 }
 
@@ -422,6 +433,20 @@ value::choice! {
         Local = "local",
         /// Containers of Docker or podman.
         Docker = "docker",
+        /// Sandboxes of an OpenSandbox server.
+        OpenSandbox = "opensandbox",
+    }
+}
+
+value::choice! {
+    /// How an OpenSandbox server must enforce that a sandbox has no network.
+    pub enum OpenSandboxMode {
+        /// By names and by a packet filter.
+        DnsNft = "dns+nft",
+        /// By names alone: addresses are reached.
+        Dns = "dns",
+        /// Nothing is asked for.
+        Unverified = "unverified",
     }
 }
 

@@ -22,13 +22,17 @@ mod export;
 mod files;
 mod folders;
 mod helper;
+mod helper_program;
 mod identity;
+mod inherited;
 mod local;
 mod loopback;
+mod opensandbox;
 mod output;
 mod process;
 mod raw;
 mod remedy;
+mod remote;
 mod request;
 mod root;
 mod snapshot;
@@ -302,6 +306,7 @@ pub async fn open_with(
     let sandbox: Arc<dyn Sandbox> = match config.backend {
         SandboxBackend::Local => Arc::new(local::open(config, folders, slot, way_out.cloned()).await?),
         SandboxBackend::Docker => Arc::new(docker::open(config, folders, slot, way_out).await?),
+        SandboxBackend::OpenSandbox => Arc::new(opensandbox::open(config, folders, way_out).await?),
     };
     Ok(sandbox)
 }
@@ -335,8 +340,15 @@ pub async fn probe_with(
             .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
     }
     let sandbox = open_with(config, folders, PROBE_SLOT, way_out).await?;
-    sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
-    Ok(sandbox.description())
+    let tried = sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await;
+    // One on another machine would stay there until its time is over.
+    sandbox.close().await;
+    match tried?.exit {
+        Exit::Code(0) => Ok(sandbox.description()),
+        other => Err(SandboxError::Broken(format!(
+            "a command that does nothing ended with {other:?}"
+        ))),
+    }
 }
 
 /// Compilers of the user `home` belongs to that lie outside /usr: rustup's default toolchain, or

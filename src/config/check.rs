@@ -1,7 +1,9 @@
 //! What no single key can say for itself: values that are impossible, or do not go together. Called
 //! once everything is read. Never stops at the first problem.
 
-use super::{BudgetConfig, Config, EgressConfig, ModelConfig, ModelProvider, SandboxBackend, SandboxConfig};
+use super::{
+    BudgetConfig, Config, ConfigValue as _, EgressConfig, ModelConfig, ModelProvider, SandboxBackend, SandboxConfig,
+};
 
 impl Config {
     /// Adds what is wrong to the problems, each with its key.
@@ -127,13 +129,23 @@ impl EgressConfig {
 /// Every connection has a file descriptor on each side.
 const MAX_CONNECTIONS: u32 = 1_000;
 
+/// Servers take no shorter lives; a longer one outlives whoever could end it.
+const LEAST_LIFE_SECONDS: u64 = 60;
+const MOST_LIFE_SECONDS: u64 = 24 * 3600;
+
 /// Whoever has not answered within a year will not.
 const MAX_ANSWER_DAYS: f64 = 365.0;
 
 impl SandboxConfig {
     fn check(&self, problems: &mut Vec<String>) {
-        if self.backend == SandboxBackend::Docker && self.image.is_none() {
-            problems.push("sandbox.image: the backend `docker` needs an image, by digest".to_owned());
+        if self.backend != SandboxBackend::Local && self.image.is_none() {
+            let backend = self.backend.show();
+            problems.push(format!(
+                "sandbox.image: the backend `{backend}` needs an image, by digest"
+            ));
+        }
+        if self.backend == SandboxBackend::OpenSandbox {
+            self.check_server(problems);
         }
         let named = self.image.iter().map(|image| ("sandbox.image", image));
         for (key, image) in named.chain(self.images.iter().map(|image| ("sandbox.images", image))) {
@@ -143,6 +155,29 @@ impl SandboxConfig {
         }
         if !(0.01..=1024.0).contains(&self.cpus) {
             problems.push("sandbox.cpus: 0.01 to 1024".to_owned());
+        }
+    }
+}
+
+impl SandboxConfig {
+    fn check_server(&self, problems: &mut Vec<String>) {
+        let Some(address) = &self.opensandbox_url else {
+            return problems.push("sandbox.opensandbox_url: the backend `opensandbox` needs a server".to_owned());
+        };
+        let is_near = |host: &str| host == "localhost" || host.starts_with("127.") || host == "[::1]";
+        match url::Url::parse(address) {
+            Ok(url) if url.scheme() == "https" && url.has_host() => {}
+            // Files of repositories and the key would go over the network as they are.
+            Ok(url) if url.scheme() == "http" && url.host_str().is_some_and(is_near) => {}
+            _ => problems.push(format!(
+                "sandbox.opensandbox_url: {address:?} is no https:// address (http:// is for this machine alone)"
+            )),
+        }
+        let life = self.opensandbox_life_seconds.as_secs();
+        if !(LEAST_LIFE_SECONDS..=MOST_LIFE_SECONDS).contains(&life) {
+            problems.push(format!(
+                "sandbox.opensandbox_life_seconds: {LEAST_LIFE_SECONDS} to {MOST_LIFE_SECONDS}"
+            ));
         }
     }
 }

@@ -19,7 +19,7 @@ impl SandboxConfig {
 
     /// Whether a repository's wish for this image has an effect here.
     pub fn lets_choose(&self, image: &str) -> bool {
-        self.backend == SandboxBackend::Docker && self.images.iter().any(|listed| listed == image)
+        self.backend != SandboxBackend::Local && self.images.iter().any(|listed| listed == image)
     }
 }
 

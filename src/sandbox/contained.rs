@@ -24,7 +24,7 @@ pub(super) const HOLD: &str = "hold";
 pub(super) const CONTAINED: &str = "contained";
 
 /// No run takes so long; ends what nobody lets go of and nobody finds.
-const LONGEST_HOLD: Duration = Duration::from_secs(26 * 3600);
+pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(26 * 3600);
 
 /// How long the first process may take to open the way out, and how often one looks.
 const LONGEST_OPENING: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub(super) fn hold() -> ExitCode {
 /// Does one task: orders come on standard input, reports go out on standard output, and what the
 /// command writes to either of its own goes to standard error, in the order in which it came.
 pub(super) fn run() -> ExitCode {
-    match serve() {
+    match contained() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = writeln!(std::io::stderr(), "{}", failure.into_problem());
@@ -72,21 +72,55 @@ pub(super) fn run() -> ExitCode {
     }
 }
 
-fn serve() -> Result<(), Failure> {
+/// What differs between a container that we made and a sandbox that a server made.
+pub(super) struct Surroundings {
+    /// What was there before any wall of our own; refuses what is weaker than it must be.
+    pub(super) look: fn() -> Result<Walls, Failure>,
+    /// Whether our own walls stand behind another one, or alone.
+    pub(super) behind: Behind,
+    /// What commands get beside what they are given.
+    pub(super) environment: Vec<(String, String)>,
+}
+
+/// What stands before our own walls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// A container as hard as we asked for, so that a wall of ours that the kernel lacks is no loss.
+    Container,
+    /// Something of which we know little.
+    Unknown,
+}
+
+fn contained() -> Result<(), Failure> {
     let prepare = || "prepare the helper".to_owned();
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step(prepare)?;
     raw::close_all_on_exec().step(prepare)?;
     let _ = rustix::process::setsid();
-    let reports_out = std::io::stdout().as_fd().try_clone_to_owned().step(prepare)?;
+    let reports = std::io::stdout().as_fd().try_clone_to_owned().step(prepare)?;
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd()).step(prepare)?;
+    let surroundings = Surroundings {
+        look: look_around,
+        behind: Behind::Container,
+        environment: Vec::new(),
+    };
+    serve(std::io::stdin(), std::fs::File::from(reports), surroundings)
+}
+
+/// Does the task that comes with the orders, and tells of it.
+pub(super) fn serve(
+    orders: impl Read + Send + 'static,
+    reports: impl Write + Send + 'static,
+    surroundings: Surroundings,
+) -> Result<(), Failure> {
+    let prepare = || "prepare the helper".to_owned();
     let (mut near, far) = UnixStream::pair().step(prepare)?;
-    let orders = far.try_clone().step(prepare)?;
-    std::thread::spawn(move || relay_orders(std::io::stdin(), orders));
-    let reports = std::thread::spawn(move || copy_all(far, std::fs::File::from(reports_out)));
+    let inward = far.try_clone().step(prepare)?;
+    std::thread::spawn(move || relay_orders(orders, inward));
+    let reports = std::thread::spawn(move || copy_all(far, reports));
     // The walls stand around this thread and what it starts. The first thread stays outside:
     // Landlock then forbids the command to send it signals, and only to that thread they go.
     let walled = std::thread::spawn(move || {
-        if let Err(failure) = task(&mut near) {
+        if let Err(failure) = task(&mut near, surroundings) {
             send(&mut near, &failure.into_report());
         }
         let _ = near.shutdown(Shutdown::Both);
@@ -117,15 +151,23 @@ fn relay_orders(mut from: impl Read, mut to: UnixStream) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
+/// By reading and writing. The library's copy would splice, and a kernel that waits for the next bytes
+/// in there keeps the pipe locked: the engine could not read the ones that came before, and podman,
+/// which reads all pipes in turn, not the command's output either.
 fn copy_all(mut from: UnixStream, mut to: impl Write) {
-    let _ = std::io::copy(&mut from, &mut to);
+    let mut block = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut block) {
+        if to.write_all(&block[..length]).is_err() {
+            break;
+        }
+    }
     let _ = to.flush();
 }
 
-fn task(socket: &mut UnixStream) -> Result<(), Failure> {
+fn task(socket: &mut UnixStream, surroundings: Surroundings) -> Result<(), Failure> {
     let mut spec = Spec::receive(socket)?;
     let view = View::isolated(&spec.folders);
-    let mut walls = look_around()?;
+    let mut walls = (surroundings.look)()?;
     for folder in view.writable() {
         rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).map_err(|error| {
             Failure::broken(format!(
@@ -142,10 +184,14 @@ fn task(socket: &mut UnixStream) -> Result<(), Failure> {
         wait_for_bridge()?;
         walls.layer("way out through the proxy alone");
     }
-    let (layers, _) = walls.into_parts();
-    let warnings = Vec::new();
+    let (layers, mut warnings) = walls.into_parts();
+    if surroundings.behind == Behind::Container {
+        warnings.clear();
+    }
     send(socket, &Report::Ready { layers, warnings });
     if let Task::Command(command) = &mut spec.task {
+        let given = std::mem::replace(&mut command.environment, surroundings.environment);
+        command.environment.extend(given);
         // Only here it shows which shell the image has.
         if let Some(shell) = command.argv.first_mut().filter(|shell| *shell == "/bin/bash")
             && !std::path::Path::new(&*shell).exists()
@@ -200,6 +246,14 @@ fn look_around() -> Result<Walls, Failure> {
     Ok(walls)
 }
 
+/// Whether a process with this status can use no capability.
+pub(super) fn has_no_capabilities(status: &str) -> bool {
+    ["CapEff:", "CapPrm:"].iter().all(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.is_some_and(|line| line.trim().bytes().all(|digit| digit == b'0') && !line.trim().is_empty())
+    })
+}
+
 /// What a process status and a table of interfaces show that a hard container has not.
 fn weakness(status: &str, interfaces: &str) -> Option<&'static str> {
     let field = |name: &str| {
@@ -208,7 +262,7 @@ fn weakness(status: &str, interfaces: &str) -> Option<&'static str> {
     };
     let is_zero = |name| !field(name).is_empty() && field(name).bytes().all(|digit| digit == b'0');
     let devices = interfaces.lines().skip(2).filter_map(|line| line.split_once(':'));
-    if !is_zero("CapEff:") || !is_zero("CapPrm:") || !is_zero("CapBnd:") {
+    if !has_no_capabilities(status) || !is_zero("CapBnd:") {
         Some("the container's processes have capabilities")
     } else if field("NoNewPrivs:") != "1" {
         Some("the container's processes may gain privileges")

@@ -30,10 +30,9 @@ mod door;
 mod engine;
 mod etc;
 mod image;
-mod judge;
+pub(super) mod judge;
 mod leftover;
 mod opening;
-mod program;
 mod stream;
 mod tools;
 

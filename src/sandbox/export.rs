@@ -1,4 +1,4 @@
-//! The script that turns a workspace into a bundle, inside the sandbox. Called by `local`.
+//! The script that turns a workspace into a bundle, inside the sandbox. Called by the backends.
 //! Never uses the workspace's `.git`, nor any configuration that the sandbox could write.
 
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::ids::CommitSha;
 use crate::text::{bytes_in_words, cap_middle};
 
 /// Name of the bundle in the folder `out`, with the one ref `refs/heads/change`.
-const BUNDLE: &str = "change.bundle";
+pub(super) const BUNDLE: &str = "change.bundle";
 
 /// The import takes no more either.
-const MAX_BUNDLE_BYTES: u64 = 200 * 1024 * 1024;
+pub(super) const MAX_BUNDLE_BYTES: u64 = 200 * 1024 * 1024;
 
 /// Printed when the tree is the base's.
 const UNCHANGED: &str = "forgehand: nothing changed";
@@ -40,6 +40,11 @@ pub(super) fn argv(base_git: &Path, out: &Path, base: &CommitSha) -> Vec<String>
     ]
     .map(str::to_owned)
     .to_vec()
+}
+
+/// Whether the script came to its end and made a bundle.
+pub(super) fn has_bundle(output: &ExecOutput) -> bool {
+    output.code() == Some(0) && output.output.lines().all(|line| line != UNCHANGED)
 }
 
 /// The bundle on this machine, if there is one and it is what it should be.

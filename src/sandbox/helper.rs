@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::spec::{Failure, Isolation, Report, Spec, Step, Task, send};
-use super::{bridge, confine, contained, files, identity, raw, root, supervise};
+use super::{bridge, confine, contained, files, identity, raw, remote, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -36,6 +36,9 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
     match stage {
         Some(contained::HOLD) => return contained::hold(),
         Some(contained::CONTAINED) => return contained::run(),
+        Some(remote::SETTLE) => return remote::settle(),
+        Some(remote::REMOTE) => return remote::run(),
+        Some(remote::SWEEP) => return remote::sweep(),
         _ => {}
     }
     let mut socket = match std::io::stdin().as_fd().try_clone_to_owned() {

@@ -19,6 +19,11 @@ impl SharedOutput {
         self.lock().push(bytes);
     }
 
+    /// So many bytes came and were left out before they reached us.
+    pub(super) fn skip(&self, bytes: u64) {
+        self.lock().skip(bytes);
+    }
+
     /// Bytes in all.
     pub(super) fn total(&self) -> u64 {
         self.lock().total
@@ -71,6 +76,14 @@ impl Output {
         let surplus = (self.tail.len() + rest.len()).saturating_sub(self.max_tail);
         self.tail.drain(..surplus);
         self.tail.extend(rest);
+    }
+
+    /// What is missing lies before the tail, which begins anew.
+    fn skip(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.tail.clear();
+            self.total = self.total.saturating_add(bytes);
+        }
     }
 
     /// What came after so many bytes, with a line that says how much of it is missing.

@@ -155,6 +155,14 @@ async fn read_reports(reader: OwnedReadHalf, reports: &mut Vec<Report>) {
     );
 }
 
+/// Reports that are whole count at once, whatever happens to the rest of the stream.
+pub(super) fn take_lines(said: &mut Vec<u8>, reports: &mut Vec<Report>) {
+    while let Some(end) = said.iter().position(|byte| *byte == b'\n') {
+        let line: Vec<u8> = said.drain(..=end).collect();
+        reports.extend(serde_json::from_slice::<Report>(&line).ok());
+    }
+}
+
 async fn wait(child: &mut Child) -> Option<ExitStatus> {
     match tokio::time::timeout(LAST_WAIT, child.wait()).await {
         Ok(status) => status.ok(),

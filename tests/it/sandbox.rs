@@ -9,6 +9,7 @@ mod engines;
 mod export;
 mod files;
 mod limits;
+mod opensandbox;
 mod refused;
 mod walls;
 
@@ -23,7 +24,7 @@ use forgehand::sandbox::{self, Exec, ExecOutput, Exit, FileReply, FileRequest, S
 use rustix::thread::{Gid, Uid};
 use tokio_util::sync::CancellationToken;
 
-use backends::{config, local_as_each_user, on_each, on_each_as_each_user};
+use backends::{config, local_as_each_user, on_each, on_each_and_far_away, on_each_as_each_user};
 
 const NOBODY: u32 = 65534;
 

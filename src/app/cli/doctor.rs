@@ -181,7 +181,7 @@ async fn check_sandbox(config: &Config) -> Finding {
     match tried.await {
         Ok((description, config)) => {
             let shown = match (config.backend, config.toolchains.as_slice()) {
-                (SandboxBackend::Docker, _) => "compilers of the image".to_owned(),
+                (SandboxBackend::Docker | SandboxBackend::OpenSandbox, _) => "compilers of the image".to_owned(),
                 (SandboxBackend::Local, []) => "compilers of /usr".to_owned(),
                 (SandboxBackend::Local, others) => format!("compilers of /usr and {}", others.join(", ")),
             };

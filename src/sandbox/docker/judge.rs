@@ -1,4 +1,4 @@
-//! What the end of a helper in a container means. Called by `docker`.
+//! What the end of a helper in a container means. Called by `docker` and `opensandbox`.
 //! Never takes a helper that said nothing for a success.
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::sandbox::spec::{Report, Task};
 use crate::sandbox::{ExecOutput, Exit, FileReply, FileRequest, Program, SandboxError};
 
 /// Whether the helper came to its own end: then nothing that it started is left.
-pub(super) fn is_whole(task: &Task, ended: &Ended) -> bool {
+pub(in crate::sandbox) fn is_whole(task: &Task, ended: &Ended) -> bool {
     match (task, ended.reports.last()) {
         (_, None) => false,
         (Task::Probe, Some(_)) => ended.stopped.is_none(),
@@ -21,14 +21,14 @@ pub(super) fn is_whole(task: &Task, ended: &Ended) -> bool {
 
 /// How a command ended. A helper without a last word was killed, which only the command, or memory
 /// that was full, can have done; its container is gone by now.
-pub(super) fn exit_of(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
+pub(in crate::sandbox) fn exit_of(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
     match (ended.stopped, ended.reports.last()) {
         (None, Some(Report::Ready { .. })) => Ok(Exit::Signal(9)),
         _ => local::exit(ended, timeout).map_err(container_words),
     }
 }
 
-pub(super) fn output(
+pub(in crate::sandbox) fn output(
     ended: &Ended,
     timeout: Duration,
     kept: &SharedOutput,
@@ -42,7 +42,7 @@ pub(super) fn output(
     })
 }
 
-pub(super) fn files(mut ended: Ended, request: &FileRequest) -> Result<FileReply, SandboxError> {
+pub(in crate::sandbox) fn files(mut ended: Ended, request: &FileRequest) -> Result<FileReply, SandboxError> {
     match ended.reports.pop() {
         Some(Report::Files(reply)) => Ok(reply),
         Some(Report::Ready { .. })
@@ -91,7 +91,7 @@ pub(super) fn user(inner: u32, users: Users) -> String {
     }
 }
 
-pub(super) fn argv(program: &Program) -> Vec<String> {
+pub(in crate::sandbox) fn argv(program: &Program) -> Vec<String> {
     match program {
         Program::Argv(argv) => argv.clone(),
         Program::Shell(line) => ["/bin/bash", "-c", line].map(str::to_owned).to_vec(),

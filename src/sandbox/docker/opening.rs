@@ -11,9 +11,10 @@ use tokio_util::task::TaskTracker;
 use super::container::Plan;
 use super::door::Door;
 use super::engine::{self, Engine, Users};
-use super::{DockerSandbox, etc, image, leftover, program};
+use super::{DockerSandbox, etc, image, leftover};
 use crate::config::SandboxConfig;
 use crate::sandbox::background::Background;
+use crate::sandbox::helper_program::HelperProgram;
 use crate::sandbox::spec::Limits;
 use crate::sandbox::{Sandbox, SandboxDescription, SandboxError, SandboxFolders, WayOut, folders};
 
@@ -50,7 +51,7 @@ pub(in crate::sandbox) async fn open(
             .map(|way| Door::prepare(&way, &etc.with_file_name("way-out")))
             .transpose()
             .map_err(|error| format!("prepare the way out: {error}"))?;
-        let program = program::HelperProgram::find(&helper)?;
+        let program = HelperProgram::find(&helper)?;
         Ok::<_, String>((host, out, etc, door, program, identity))
     });
     let (folders, out, etc, door, program, identity) = prepared

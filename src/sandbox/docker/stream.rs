@@ -9,15 +9,19 @@ use bollard::container::LogOutput;
 use futures_util::future::FusedFuture;
 use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 
 use super::container::{Container, Streams};
 use crate::sandbox::SandboxError;
 use crate::sandbox::output::SharedOutput;
-use crate::sandbox::process::{Ended, GRACE, MAX_REPORT_BYTES, Stopped, Stops};
+use crate::sandbox::process::{Ended, GRACE, MAX_REPORT_BYTES, Stopped, Stops, take_lines};
 use crate::sandbox::spec::{LET_GO, Report, Spec, TERMINATE};
 
 /// How long the helper may take to kill everything; then the container is ended.
 const LAST_WAIT: Duration = Duration::from_millis(1500);
+
+/// Longest time until the helper stands behind its walls.
+const LONGEST_START: Duration = Duration::from_secs(20);
 
 /// An engine that does not take one byte in this time takes none.
 const ORDER_TIMEOUT: Duration = Duration::from_millis(300);
@@ -30,9 +34,15 @@ pub(super) async fn run(
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
+    // An engine under load takes its time; the command's begins with the command.
+    let ready = Notify::new();
+    let timeout = async {
+        let _ = tokio::time::timeout(LONGEST_START, ready.notified()).await;
+        tokio::time::sleep(stops.timeout).await;
+    };
     let stop = async {
         tokio::select! {
-            () = tokio::time::sleep(stops.timeout) => Stopped::Timeout,
+            () = timeout => Stopped::Timeout,
             () = stops.cancel.cancelled() => Stopped::Cancelled,
             () = stops.closing.cancelled() => Stopped::Cancelled,
         }
@@ -45,7 +55,7 @@ pub(super) async fn run(
         why = &mut stop => return Ok(Ended { reports, stopped: Some(why), status: None }),
     };
     {
-        let gather = gather(output, kept, &mut reports).fuse();
+        let gather = gather(output, kept, &mut reports, &ready).fuse();
         tokio::pin!(gather);
         tokio::select! {
             _ = say(&mut input, &message) => {}
@@ -95,6 +105,7 @@ async fn gather(
     mut output: Pin<Box<dyn futures_util::Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>,
     kept: &SharedOutput,
     reports: &mut Vec<Report>,
+    ready: &Notify,
 ) {
     let mut said = Vec::new();
     while let Some(Ok(block)) = output.next().await {
@@ -105,18 +116,11 @@ async fn gather(
                 // A report of many blocks is looked through once, not with each of them.
                 if message.contains(&b'\n') {
                     take_lines(&mut said, reports);
+                    ready.notify_one();
                 }
             }
             LogOutput::StdErr { message } | LogOutput::Console { message } => kept.push(&message),
             LogOutput::StdIn { .. } => {}
         }
-    }
-}
-
-/// Reports that are whole count at once, whatever happens to the rest of the stream.
-fn take_lines(said: &mut Vec<u8>, reports: &mut Vec<Report>) {
-    while let Some(end) = said.iter().position(|byte| *byte == b'\n') {
-        let line: Vec<u8> = said.drain(..=end).collect();
-        reports.extend(serde_json::from_slice::<Report>(&line).ok());
     }
 }

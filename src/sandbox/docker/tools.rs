@@ -6,6 +6,7 @@
 //! before the host's git. Called by `docker`. Never lets git of the host run outside a container.
 
 use super::image::Image;
+use crate::sandbox::inherited;
 use crate::sandbox::spec::Report;
 
 /// Whose git and shell the scripts use.
@@ -25,23 +26,6 @@ find / -maxdepth 0 -mindepth 0 >/dev/null || exit 1
 git --version
 "#;
 const LEAST_GIT: (u32, u32) = (2, 30);
-
-/// Names that the helper sets itself and that an image may not change.
-const OURS: &[&str] = &[
-    "HOME",
-    "TMPDIR",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "TERM",
-    "CI",
-    "PAGER",
-    "HOSTNAME",
-    "PWD",
-    "LD_PRELOAD",
-    "LD_AUDIT",
-];
 
 impl Tools {
     /// From what the look came to.
@@ -63,17 +47,9 @@ pub(super) fn look() -> Vec<String> {
     ["/bin/sh", "-c", LOOK].map(str::to_owned).to_vec()
 }
 
-/// The image's environment for commands: its PATH and what its compilers need.
+/// The image's environment for commands.
 pub(super) fn environment_of(image: &Image) -> Vec<(String, String)> {
-    // Where the way out is, the image does not know.
-    let of_a_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
-    let ours = |name: &str| OURS.contains(&name) || name.starts_with("GIT_") || of_a_proxy(name) || name.is_empty();
-    image
-        .environment
-        .iter()
-        .filter(|(name, _)| !ours(name))
-        .cloned()
-        .collect()
+    inherited::of_image(image.environment.iter().cloned())
 }
 
 #[cfg(test)]
@@ -93,24 +69,5 @@ mod tests {
             assert_eq!(Tools::found(&[Report::Exited(code)], said), expected, "{code} {said}");
         }
         assert_eq!(Tools::found(&[], "git version 2.39.5"), Tools::OfMachine);
-    }
-
-    #[test]
-    fn an_image_cannot_take_over_what_the_helper_sets() {
-        let pairs = [
-            ("PATH", "/opt/bin"),
-            ("HOME", "/evil"),
-            ("GIT_DIR", "/evil"),
-            ("GOPATH", "/go"),
-            ("LD_PRELOAD", "x"),
-            ("https_proxy", "http://192.0.2.1"),
-        ];
-        let image = Image {
-            id: String::new(),
-            environment: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-            volumes: Vec::new(),
-        };
-        let names: Vec<_> = environment_of(&image).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["PATH", "GOPATH"]);
     }
 }

@@ -4,7 +4,7 @@
 use forgehand::sandbox::{Part, SnapshotRequest, Started};
 use serde_json::Value;
 
-use super::backends::docker_as_each_user;
+use super::backends::{Place, docker_as_each_user, in_docker_as_each_user, place};
 use super::engines::ask;
 use super::export::Checkout;
 use super::*;
@@ -31,7 +31,7 @@ fn of_image(image: &str) -> SandboxConfig {
 
 #[test]
 fn the_container_is_as_hard_as_it_can_be() {
-    docker_as_each_user(async || {
+    in_docker_as_each_user(async || {
         let run = Run::open().await;
         let description = run.sandbox.description().to_string();
         for layer in [
@@ -99,7 +99,8 @@ fn commands_in_the_background_stand_alone_and_end() {
             let moment = Duration::from_millis(1);
             let seen = run.sandbox.output(id, Part::All, moment, &cancel).await.expect("it");
             assert_eq!(seen.exit, None, "{}", seen.output);
-            if seen.output == "begun\n" {
+            // Podman 4.3 may hold it back until the end.
+            if seen.output == "begun\n" || place() == Place::Podman {
                 break;
             }
             assert!(waiting.elapsed() < Duration::from_secs(10), "{}", seen.output);

@@ -138,7 +138,7 @@ fn n01_without_a_way_out_nothing_listens() {
             run.ok("echo \"[$http_proxy$HTTPS_PROXY]\"; ls /run/forgehand").await,
             match backends::place() {
                 Place::Local => "[]\nbase.git\n",
-                Place::Docker | Place::Podman => "[]\nbase.git\nhelper\n",
+                Place::Docker | Place::Podman | Place::OpenSandbox => "[]\nbase.git\nhelper\n",
             }
         );
     });

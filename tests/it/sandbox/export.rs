@@ -108,7 +108,7 @@ fn every_kind_of_change_is_exported() {
 /// G10: neither what builds leave nor what is written beside the workspace is part of the change.
 #[test]
 fn g10_litter_of_builds_and_scratch_files_stay() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let checkout = Checkout::open().await;
         checkout
         .run
@@ -168,7 +168,7 @@ fn a_poisoned_repository_runs_nothing_and_hides_nothing() {
 /// S04: a name that the sandbox prepared is not taken for the bundle.
 #[test]
 fn the_way_out_cannot_be_prepared() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let checkout = Checkout::open().await;
         let touched = checkout
             .run

@@ -96,7 +96,7 @@ fn f07_files_are_written_and_read_byte_for_byte() {
 
 #[test]
 fn a_write_needs_the_file_that_was_read() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         assert_eq!(write(&run, "a", b"one", None).await, Ok(true));
         assert_eq!(write(&run, "a", b"two", sha256(b"one")).await, Ok(false));
@@ -175,7 +175,7 @@ fn f01_f02_f03_no_path_leads_out() {
 
 #[test]
 fn git_folders_are_not_written() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("mkdir -p .git/hooks sub/.git; ln -s .git g").await;
         for path in [
@@ -239,7 +239,7 @@ fn f04_a_race_does_not_lead_out() {
 
 #[test]
 fn folders_are_listed_sorted_and_bounded() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("mkdir -p b/c/d .git/objects; touch a .hidden b/c/d/deep; ln -s b link; mkfifo pipe; printf 12345 > b/five; touch $'b/caf\\xe9'").await;
         let list = |path: &str, depth: u32, most: u32| json!({"op": "list", "path": path, "depth": depth, "max_entries": most});
@@ -310,7 +310,7 @@ fn globs_find_the_newest_first() {
 
 #[test]
 fn grep_sees_hidden_files_and_obeys_ignore_files() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("mkdir -p src .github target .git vendor/deep; printf 'target/\\nvendor/\\n' > .gitignore; for f in src/a.rs .github/ci.yml target/x .git/x vendor/deep/v.rs; do printf 'one\\nNeedle here\\nthree\\n' > $f; done; printf 'needle\\0binary' > src/blob; ln -s /etc src/etc; printf 'needle %s\\n' $(head -c 3000 /dev/zero | tr '\\0' x) > src/long.js").await;
         let found = |lines: &[GrepLine]| {

@@ -33,7 +33,7 @@ fn commands_end_as_they_end() {
 
 #[test]
 fn programs_get_arguments_input_folder_and_environment_as_they_are() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("mkdir -p 'a b'").await;
         let mut exec = Exec::shell("");
@@ -54,7 +54,7 @@ fn programs_get_arguments_input_folder_and_environment_as_they_are() {
 
 #[test]
 fn a_command_cannot_start_outside_the_workspace() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("ln -s /usr link; touch file").await;
         for (folder, problem) in [

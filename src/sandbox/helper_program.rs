@@ -1,13 +1,13 @@
 //! Our own program as a container needs it: the file, and where it is dynamically linked, the loader
 //! and the libraries that it was linked with, so that it runs in images with other ones or with none.
-//! Called by `container`. Never copies anything: each file is shown read-only.
+//! Called by `docker` and `opensandbox`. Never copies anything: each file is shown read-only.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::sandbox::helper::COMMAND;
+use super::helper::COMMAND;
 
 /// Where it stands in a container.
 const PLACE: &str = "/run/forgehand/helper";
@@ -82,8 +82,15 @@ impl HelperProgram {
 
     /// The command line of a stage of the helper.
     pub(super) fn command(&self, stage: &str) -> Vec<String> {
+        let mut command = self.command_line();
+        command.push(stage.to_owned());
+        command
+    }
+
+    /// The command line of the helper; the name of a stage goes behind it. Its words need no quotes.
+    pub(super) fn command_line(&self) -> Vec<String> {
         let mut command = self.start.clone();
-        command.extend([COMMAND.to_owned(), stage.to_owned()]);
+        command.push(COMMAND.to_owned());
         command
     }
 }
