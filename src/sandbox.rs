@@ -15,14 +15,17 @@ use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
 mod bridge;
+mod cgroup;
 mod confine;
 mod contained;
 mod docker;
+mod examine;
 mod export;
 mod files;
 mod folders;
 mod helper;
 mod identity;
+mod layer;
 mod local;
 mod loopback;
 mod output;
@@ -32,11 +35,13 @@ mod remedy;
 mod request;
 mod root;
 mod snapshot;
+mod spare;
 mod spec;
 mod supervise;
 mod watch;
 mod way_out;
 
+pub use layer::{Layer, LayerState};
 pub use way_out::{PROXY_PORT, WayOut};
 
 pub use request::{EditedFile, Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
@@ -275,6 +280,11 @@ pub trait Sandbox: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<PathBuf>, SandboxError>;
 
+    /// Its layers, each tried, for `doctor`.
+    async fn layers(&self) -> Result<Vec<Layer>, SandboxError> {
+        Ok(layer::described(&self.description()))
+    }
+
     /// Kills what may still run. The folders stay; `workspace` removes them.
     async fn close(&self);
 }
@@ -321,6 +331,32 @@ pub async fn probe_with(
     scratch: &Path,
     way_out: Option<&WayOut>,
 ) -> Result<SandboxDescription, SandboxError> {
+    let sandbox = trial(config, scratch, way_out).await?;
+    sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
+    Ok(sandbox.description())
+}
+
+/// Tries each layer from inside, for `doctor --sandbox`.
+///
+/// # Errors
+/// [`SandboxError`]: also when this machine gives no sandbox at all.
+pub async fn examine(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<(SandboxDescription, Vec<Layer>), SandboxError> {
+    let sandbox = trial(config, scratch, way_out).await?;
+    let layers = sandbox.layers().await?;
+    sandbox.close().await;
+    Ok((sandbox.description(), layers))
+}
+
+/// A sandbox of no run.
+async fn trial(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
     /// The last slot, which no run is given.
     const PROBE_SLOT: u16 = u16::MAX;
     let folders = SandboxFolders {
@@ -334,9 +370,7 @@ pub async fn probe_with(
             .await
             .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
     }
-    let sandbox = open_with(config, folders, PROBE_SLOT, way_out).await?;
-    sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await?;
-    Ok(sandbox.description())
+    open_with(config, folders, PROBE_SLOT, way_out).await
 }
 
 /// Compilers of the user `home` belongs to that lie outside /usr: rustup's default toolchain, or
