@@ -50,6 +50,25 @@ pub fn boot_time() -> Duration {
     )
 }
 
+/// Calls `once` for as long as `FORGEHAND_TEST_FUZZ_SECONDS` says, or a moment, with a source of
+/// chance whose seed is printed; `FORGEHAND_TEST_FUZZ_SEED` repeats one.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests/run tells tests in the environment")]
+pub(crate) fn fuzz(what: &str, mut once: impl FnMut(&mut fastrand::Rng)) {
+    /// Enough to notice a test that is broken.
+    const MOMENT: Duration = Duration::from_secs(2);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seconds = number("FORGEHAND_TEST_FUZZ_SECONDS").map_or(MOMENT, Duration::from_secs);
+    let seed = number("FORGEHAND_TEST_FUZZ_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("{what}: FORGEHAND_TEST_FUZZ_SEED={seed} repeats this");
+    let (mut chance, end, mut rounds) = (fastrand::Rng::with_seed(seed), boot_time() + seconds, 0_u64);
+    while rounds == 0 || boot_time() < end {
+        once(&mut chance);
+        rounds += 1;
+    }
+    println!("{what}: {rounds} rounds in {} s", seconds.as_secs());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

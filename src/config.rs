@@ -167,7 +167,7 @@ section! {
         images: Vec<String> = "[]",
         /// Whether images may be named by tags, which can come to mean something else.
         image_by_tag: bool = "false",
-        /// Processors of one container; local commands share the machine's.
+        /// Processors of one container, and of one local command where control groups hold limits.
         cpus: f64 = "2.0",
         /// The engine's Unix socket; without it, the first of Docker's and podman's usual ones.
         docker_socket: Option<PathBuf> = "",

@@ -15,9 +15,11 @@ use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
 mod bridge;
+mod cgroup;
 mod confine;
 mod contained;
 mod docker;
+mod examine;
 mod export;
 mod files;
 mod folders;
@@ -25,6 +27,7 @@ mod helper;
 mod helper_program;
 mod identity;
 mod inherited;
+mod layer;
 mod local;
 mod loopback;
 mod opensandbox;
@@ -36,11 +39,13 @@ mod remote;
 mod request;
 mod root;
 mod snapshot;
+mod spare;
 mod spec;
 mod supervise;
 mod watch;
 mod way_out;
 
+pub use layer::{Layer, LayerState};
 pub use way_out::{PROXY_PORT, WayOut};
 
 pub use request::{EditedFile, Entry, EntryKind, FileReply, FileRequest, FileStep, GrepLine, RankedFile};
@@ -279,6 +284,11 @@ pub trait Sandbox: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<PathBuf>, SandboxError>;
 
+    /// Its layers, each tried, for `doctor`.
+    async fn layers(&self) -> Result<Vec<Layer>, SandboxError> {
+        Ok(layer::described(&self.description()))
+    }
+
     /// Kills what may still run. The folders stay; `workspace` removes them.
     async fn close(&self);
 }
@@ -326,6 +336,39 @@ pub async fn probe_with(
     scratch: &Path,
     way_out: Option<&WayOut>,
 ) -> Result<SandboxDescription, SandboxError> {
+    let sandbox = trial(config, scratch, way_out).await?;
+    let tried = sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await;
+    // One on another machine would stay there until its time is over.
+    sandbox.close().await;
+    match tried?.exit {
+        Exit::Code(0) => Ok(sandbox.description()),
+        other => Err(SandboxError::Broken(format!(
+            "a command that does nothing ended with {other:?}"
+        ))),
+    }
+}
+
+/// Tries each layer from inside, for `doctor --sandbox`.
+///
+/// # Errors
+/// [`SandboxError`]: also when this machine gives no sandbox at all.
+pub async fn examine(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<(SandboxDescription, Vec<Layer>), SandboxError> {
+    let sandbox = trial(config, scratch, way_out).await?;
+    let layers = sandbox.layers().await;
+    sandbox.close().await;
+    Ok((sandbox.description(), layers?))
+}
+
+/// A sandbox of no run.
+async fn trial(
+    config: &SandboxConfig,
+    scratch: &Path,
+    way_out: Option<&WayOut>,
+) -> Result<Arc<dyn Sandbox>, SandboxError> {
     /// The last slot, which no run is given.
     const PROBE_SLOT: u16 = u16::MAX;
     let folders = SandboxFolders {
@@ -339,16 +382,7 @@ pub async fn probe_with(
             .await
             .map_err(|error| SandboxError::Broken(format!("make the folder {}: {error}", folder.display())))?;
     }
-    let sandbox = open_with(config, folders, PROBE_SLOT, way_out).await?;
-    let tried = sandbox.exec(&Exec::shell("true"), &CancellationToken::new()).await;
-    // One on another machine would stay there until its time is over.
-    sandbox.close().await;
-    match tried?.exit {
-        Exit::Code(0) => Ok(sandbox.description()),
-        other => Err(SandboxError::Broken(format!(
-            "a command that does nothing ended with {other:?}"
-        ))),
-    }
+    open_with(config, folders, PROBE_SLOT, way_out).await
 }
 
 /// Compilers of the user `home` belongs to that lie outside /usr: rustup's default toolchain, or

@@ -95,6 +95,9 @@ fn split(text: &str) -> Result<(&str, Option<u16>), String> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -13,7 +13,7 @@ use super::Gate;
 use super::log::{Row, Verdict};
 use crate::ids::CommitSha;
 use crate::sandbox::{
-    BackgroundOutput, Exec, ExecOutput, FileReply, FileRequest, Part, Sandbox, SandboxDescription, SandboxError,
+    BackgroundOutput, Exec, ExecOutput, FileReply, FileRequest, Layer, Part, Sandbox, SandboxDescription, SandboxError,
     SnapshotRequest, Started,
 };
 
@@ -128,6 +128,10 @@ impl Sandbox for Guarded {
 
     async fn export(&self, base: &CommitSha, cancel: &CancellationToken) -> Result<Option<PathBuf>, SandboxError> {
         self.inner.export(base, cancel).await
+    }
+
+    async fn layers(&self) -> Result<Vec<Layer>, SandboxError> {
+        self.inner.layers().await
     }
 
     async fn close(&self) {

@@ -360,4 +360,7 @@ pub(super) fn shown_path(path: &[u8]) -> String {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests;

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, WaitOptions};
 
+use super::cgroup::Events;
 use super::identity::Walls;
 use super::root::{EGRESS, View};
 use super::spec::{Failure, Isolation, LET_GO, Report, Spec, Step, Task, send};
-use super::{PROXY_PORT, bridge, confine, files, raw, supervise, watch};
+use super::{PROXY_PORT, bridge, confine, examine, files, raw, supervise, watch};
 
 /// Stage of the container's first process.
 pub(super) const HOLD: &str = "hold";
@@ -200,14 +201,15 @@ fn task(socket: &mut UnixStream, surroundings: Surroundings) -> Result<(), Failu
         }
     }
     match &spec.task {
-        Task::Probe => {}
+        Task::Probe | Task::Wait => {}
+        Task::Examine => send(socket, &Report::Examined(examine::inside())),
         Task::Files(request) => {
             let reply = files::answer(&view.workspace, request);
             send(socket, &Report::Files(reply));
         }
         Task::Command(command) => {
             let killed_before = killed_for_memory();
-            let mut report = supervise::run(socket, command, &view, &spec);
+            let mut report = supervise::run(socket, command, &view, &spec, &Events::default());
             let ended_well = matches!(report, Report::Exited(0) | Report::Limit(_));
             if !ended_well && killed_for_memory() > killed_before {
                 report = Report::Limit(format!("memory over {} MiB", spec.limits.memory_mib));

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background::Background;
+use super::cgroup::Membership;
 use super::local::{
     BACKGROUND_TIMEOUT, EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, STOP_TIMEOUT, failure, line_of, quiet,
 };
@@ -129,6 +130,8 @@ impl DockerSandbox {
                 toolchains: Vec::new(),
             },
             limits: self.plan.limits.clone(),
+            // The engine made a group for the container.
+            group: Membership::default(),
             way_out: door.map(|door| door.inner.clone()),
             task,
         }

@@ -203,6 +203,9 @@ fn unescape(name: &OsStr) -> PathBuf {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,18 +1,19 @@
-//! The helper process: `sandbox-helper enter` makes the namespaces and starts `sandbox-helper
-//! inside` as their first process, which builds the walls and does the task. Started by `process`
-//! with an empty environment; everything it needs comes over the socket on standard input.
+//! The helper process: `sandbox-helper enter` makes the namespaces and goes on as their first process,
+//! which builds the walls and does the task, while it watches from outside; `sandbox-helper inside`
+//! is the first process alone. Started by `process` with an empty environment; everything it needs
+//! comes over the socket on standard input.
 //! Never outlives the service: the end of the socket ends everything.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::thread::UnshareFlags;
 
-use super::spec::{Failure, Isolation, Report, Spec, Step, Task, send};
-use super::{bridge, confine, contained, files, identity, raw, remote, root, supervise};
+use super::spec::{Failure, Isolation, Report, Spec, Step, Task, receive, send};
+use super::{bridge, confine, contained, examine, files, identity, raw, remote, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -23,13 +24,13 @@ pub(super) const ENTER: &str = "enter";
 /// Second stage: first process inside.
 pub(super) const INSIDE: &str = "inside";
 
-/// Namespaces that every sandbox has; an ordinary user needs a user namespace before.
+/// Namespaces that every sandbox has; an ordinary user needs a user namespace before. That of control
+/// groups comes once the process has joined its own.
 const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
     .union(UnshareFlags::NEWPID)
     .union(UnshareFlags::NEWNET)
     .union(UnshareFlags::NEWIPC)
-    .union(UnshareFlags::NEWUTS)
-    .union(UnshareFlags::NEWCGROUP);
+    .union(UnshareFlags::NEWUTS);
 
 /// Does the stage; the exit code only says whether the helper itself worked.
 pub(super) fn run(stage: Option<&str>) -> ExitCode {
@@ -46,7 +47,7 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
         Err(_) => return ExitCode::FAILURE,
     };
     let done = match stage {
-        Some(ENTER) => enter(),
+        Some(ENTER) => enter(&mut socket),
         Some(INSIDE) => inside(&mut socket),
         _ => Err(Failure::broken(
             "the sandbox helper is started by the service, not by hand",
@@ -61,8 +62,8 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
     }
 }
 
-fn enter() -> Result<(), Failure> {
-    raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
+fn enter(socket: &mut UnixStream) -> Result<(), Failure> {
+    raw::close_others(socket.as_raw_fd()).step(|| "close descriptors".to_owned())?;
     raw::leave_terminal().step(|| "leave the terminal".to_owned())?;
     if rustix::process::geteuid().is_root() {
         raw::unshare(NAMESPACES).step(|| "create namespaces as root".to_owned())?;
@@ -70,32 +71,11 @@ fn enter() -> Result<(), Failure> {
         let map = identity::IdMap::of_this_process();
         raw::unshare(NAMESPACES | UnshareFlags::NEWUSER).step(|| "create a user namespace".to_owned())?;
         map.write()?;
-        keep_capabilities_on_exec()?;
     }
-    let child = Command::new("/proc/self/exe")
-        .args([COMMAND, INSIDE])
-        .env_clear()
-        .stdin(Stdio::inherit())
-        .spawn()
-        .step(|| "start the first process of the sandbox".to_owned())?;
-    watch(Pid::from_child(&child))
-}
-
-/// A program that is started loses the capabilities of a user other than root, except the ambient
-/// ones. They reach no further than the user namespace just made.
-fn keep_capabilities_on_exec() -> Result<(), Failure> {
-    let own = rustix::thread::capabilities(None).step(|| "read capabilities".to_owned())?;
-    let sets = CapabilitySets {
-        inheritable: own.permitted,
-        ..own
-    };
-    rustix::thread::set_capabilities(None, sets).step(|| "keep capabilities".to_owned())?;
-    let bits = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
-    for capability in bits.filter(|capability| own.permitted.contains(*capability)) {
-        rustix::thread::configure_capability_in_ambient_set(capability, true)
-            .step(|| "keep capabilities".to_owned())?;
+    match raw::fork().step(|| "start the first process of the sandbox".to_owned())? {
+        Some(first) => watch(first),
+        None => inside(socket),
     }
-    Ok(())
 }
 
 /// Waits for the first process. When the service lets go of the socket, kills it; the kernel then
@@ -142,14 +122,18 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
     };
     die_with_parent()?;
     raw::close_all_on_exec().step(|| "mark descriptors".to_owned())?;
+    // A new user namespace makes /proc/self root's.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).step(|| "open /proc/self".to_owned())?;
     // The first process of a namespace can start a session; without one, this process leads a
     // group and cannot.
     if rustix::process::setsid().is_err() {
         raw::leave_terminal().step(|| "leave the terminal".to_owned())?;
     }
     let spec = Spec::receive(socket)?;
+    let events = spec.group.join()?;
     let view = match spec.isolation {
         Isolation::Namespaces => {
+            raw::unshare(UnshareFlags::NEWCGROUP).step(|| "create a namespace of control groups".to_owned())?;
             root::build(&spec)?;
             root::View::isolated(&spec.folders)
         }
@@ -169,14 +153,19 @@ fn inside(socket: &mut UnixStream) -> Result<(), Failure> {
         reachable(&view)?;
     }
     send(socket, &Report::Ready { layers, warnings });
-    match &spec.task {
-        Task::Probe => {}
+    let task = match spec.task {
+        Task::Wait => &receive(socket)?,
+        ref task => task,
+    };
+    match task {
+        Task::Probe | Task::Wait => {}
+        Task::Examine => send(socket, &Report::Examined(examine::inside())),
         Task::Files(request) => {
             let reply = files::answer(&view.workspace, request);
             send(socket, &Report::Files(reply));
         }
         Task::Command(command) => {
-            let report = supervise::run(socket, command, &view, &spec);
+            let report = supervise::run(socket, command, &view, &spec, &events);
             send(socket, &report);
         }
     }

@@ -10,14 +10,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background::Background;
+use super::cgroup::{self, Group};
 use super::output::SharedOutput;
 use super::process::{self, Ended, Stopped, Stops};
 use super::remedy::Facts;
 use super::root::View;
+use super::spare::Spares;
 use super::spec::{CommandTask, HostFolders, Isolation, Limits, Report, Spec, Task};
 use super::{
-    BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Part, Program, Sandbox, SandboxDescription,
-    SandboxError, SandboxFolders, SnapshotRequest, Started, WayOut, export, folders, snapshot,
+    BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Layer, Part, Program, Sandbox,
+    SandboxDescription, SandboxError, SandboxFolders, SnapshotRequest, Started, WayOut, examine, export, folders,
+    layer, snapshot,
 };
 use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
@@ -48,6 +51,8 @@ pub(super) struct LocalSandbox {
     folders: HostFolders,
     out: PathBuf,
     limits: Limits,
+    cpus: f64,
+    groups: cgroup::Bases,
     way_out: Option<WayOut>,
     timeout: Duration,
     output_bytes: usize,
@@ -55,6 +60,7 @@ pub(super) struct LocalSandbox {
     closing: CancellationToken,
     running: TaskTracker,
     background: Background,
+    spares: Spares,
 }
 
 pub(super) async fn open(
@@ -67,8 +73,12 @@ pub(super) async fn open(
         .is_root()
         .then(|| config.uid_base.saturating_add(slot.into()));
     let toolchains = config.toolchains.clone();
-    let prepared = tokio::task::spawn_blocking(move || folders::prepare(&folders, &toolchains, uid)).await;
-    let (folders, out) = prepared
+    let prepared = tokio::task::spawn_blocking(move || {
+        let prepared = folders::prepare(&folders, &toolchains, uid)?;
+        Ok((prepared, cgroup::Bases::find()))
+    });
+    let ((folders, out), groups) = prepared
+        .await
         .map_err(|error| SandboxError::Broken(error.to_string()))
         .and_then(|prepared| prepared.map_err(SandboxError::Broken))?;
     let mut sandbox = LocalSandbox {
@@ -82,6 +92,8 @@ pub(super) async fn open(
             max_processes: config.max_processes,
             disk_mib: config.disk_mib,
         },
+        cpus: config.cpus,
+        groups,
         way_out,
         timeout: config.command_timeout_seconds,
         output_bytes: usize::try_from(config.output_kib.saturating_mul(1024)).unwrap_or(usize::MAX),
@@ -93,6 +105,7 @@ pub(super) async fn open(
         closing: CancellationToken::new(),
         running: TaskTracker::new(),
         background: Background::default(),
+        spares: Spares::default(),
     };
     match sandbox.probe().await {
         Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local => {
@@ -114,19 +127,46 @@ pub(super) async fn open(
 }
 
 impl LocalSandbox {
-    /// Builds the walls once and remembers which stand.
+    /// Builds the walls once and remembers which stand. They are for the first command.
     async fn probe(&mut self) -> Result<(), SandboxError> {
-        let ended = self
-            .run(Task::Probe, PROBE_TIMEOUT, &quiet(), &CancellationToken::new(), None)
-            .await?;
-        for report in &ended.reports {
-            if let Report::Ready { layers, warnings } = report {
-                self.description.layers.clone_from(layers);
-                self.description.warnings.clone_from(warnings);
-                return Ok(());
-            }
+        let group = self.group()?;
+        let spec = self.spec(Task::Wait, None, &group);
+        let never = CancellationToken::new();
+        let stops = Stops {
+            timeout: PROBE_TIMEOUT,
+            cancel: &never,
+            closing: &self.closing,
+        };
+        let (spare, ready) = process::prepare(&self.helper, &spec, stops)
+            .await?
+            .map_err(|ended| failure(&ended))?;
+        if let Report::Ready { layers, warnings } = ready {
+            self.description.layers = layers;
+            self.description.layers.push(self.groups.layer());
+            self.description.warnings = warnings;
         }
-        Err(failure(&ended))
+        self.spares.keep(spare, group);
+        Ok(())
+    }
+
+    /// Builds the walls for the next command while this one runs.
+    fn prepare_next(&self) -> Result<(), SandboxError> {
+        let group = self.group()?;
+        let spec = self.spec(Task::Wait, None, &group);
+        let (helper, closing, spares) = (self.helper.clone(), self.closing.clone(), self.spares.clone());
+        self.running.spawn(async move {
+            let never = CancellationToken::new();
+            let stops = Stops {
+                timeout: PROBE_TIMEOUT,
+                cancel: &never,
+                closing: &closing,
+            };
+            // Without walls that wait, the next command builds its own and says what is wrong.
+            if let Ok(Ok((spare, _))) = process::prepare(&helper, &spec, stops).await {
+                spares.keep(spare, group);
+            }
+        });
+        Ok(())
     }
 
     async fn run(
@@ -137,18 +177,35 @@ impl LocalSandbox {
         cancel: &CancellationToken,
         out: Option<PathBuf>,
     ) -> Result<Ended, SandboxError> {
-        let spec = self.spec(task, out);
         let stops = Stops {
             timeout,
             cancel,
             closing: &self.closing,
         };
-        self.running
-            .track_future(process::run(&self.helper, &spec, kept, stops))
-            .await
+        // Those that wait do not show the folder of exports.
+        let ready = match out {
+            None if !self.closing.is_cancelled() => self.spares.take(),
+            _ => None,
+        };
+        let (mut ended, group) = if let Some((spare, group)) = ready {
+            self.prepare_next()?;
+            (self.running.track_future(spare.run(&task, kept, stops)).await?, group)
+        } else {
+            let group = self.group()?;
+            let spec = self.spec(task, out, &group);
+            let run = process::run(&self.helper, &spec, kept, stops);
+            (self.running.track_future(run).await?, group)
+        };
+        ended.add_limit(group.passed(&self.limits));
+        Ok(ended)
     }
 
-    fn spec(&self, task: Task, out: Option<PathBuf>) -> Spec {
+    fn group(&self) -> Result<Group, SandboxError> {
+        let made = self.groups.make(&self.limits, self.cpus);
+        made.map_err(|error| SandboxError::Broken(format!("make a group for the limits: {error}")))
+    }
+
+    fn spec(&self, task: Task, out: Option<PathBuf>, group: &Group) -> Spec {
         Spec {
             isolation: self.isolation,
             uid: self.uid,
@@ -157,6 +214,7 @@ impl LocalSandbox {
                 ..self.folders.clone()
             },
             limits: self.limits.clone(),
+            group: group.membership(),
             way_out: self.way_out.clone().filter(|_| goes_out(&task)),
             task,
         }
@@ -197,7 +255,7 @@ impl LocalSandbox {
 /// File operations need no network.
 fn goes_out(task: &Task) -> bool {
     match task {
-        Task::Probe | Task::Command(_) => true,
+        Task::Probe | Task::Examine | Task::Wait | Task::Command(_) => true,
         Task::Files(_) => false,
     }
 }
@@ -311,7 +369,9 @@ impl Sandbox for LocalSandbox {
         let timeout = exec
             .timeout
             .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
-        let spec = self.spec(Task::Command(task_of(exec)), None);
+        let group = self.group()?;
+        let spec = self.spec(Task::Command(task_of(exec)), None, &group);
+        let limits = self.limits.clone();
         let (helper, closing, started) = (self.helper.clone(), self.closing.clone(), Instant::now());
         let id = slot.id;
         self.running.spawn(async move {
@@ -322,7 +382,10 @@ impl Sandbox for LocalSandbox {
             };
             let ended = process::run(&helper, &spec, &slot.output, stops).await;
             let exit = ended
-                .and_then(|ended| exit(&ended, timeout))
+                .and_then(|mut ended| {
+                    ended.add_limit(group.passed(&limits));
+                    exit(&ended, timeout)
+                })
                 .unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
             // Whoever asks later finds it in the channel; nobody need be asking now.
             slot.ended.send_replace(Some((exit, started.elapsed())));
@@ -404,9 +467,31 @@ impl Sandbox for LocalSandbox {
         export::found(&output, &self.out)
     }
 
+    async fn layers(&self) -> Result<Vec<Layer>, SandboxError> {
+        let never = CancellationToken::new();
+        let mut ended = self.run(Task::Examine, PROBE_TIMEOUT, &quiet(), &never, None).await?;
+        let Some(Report::Examined(found)) = ended.reports.pop() else {
+            return Err(failure(&ended));
+        };
+        let rows = layer::Local {
+            found: &found,
+            outside: &examine::spaces(),
+            description: &self.description,
+            groups: &self.groups,
+            limits: &self.limits,
+            cpus: self.cpus,
+            way_out: self.way_out.as_ref(),
+            remedy: Facts::of_this_machine().remedy(),
+        };
+        Ok(rows.rows())
+    }
+
     async fn close(&self) {
         self.closing.cancel();
         self.running.close();
         self.running.wait().await;
+        if let Some((spare, _group)) = self.spares.take() {
+            spare.end().await;
+        }
     }
 }

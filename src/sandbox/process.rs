@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::{Child, Command};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::SandboxError;
 use super::helper::{COMMAND, ENTER, INSIDE};
 use super::output::SharedOutput;
-use super::spec::{Isolation, Report, Spec, TERMINATE};
+use super::spec::{Isolation, Report, Spec, TERMINATE, Task};
 
 /// How long a command may tidy up after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -52,6 +52,15 @@ pub(super) struct Ended {
     pub(super) status: Option<ExitStatus>,
 }
 
+impl Ended {
+    /// A limit that its group counted, where the helper itself was ended by it.
+    pub(super) fn add_limit(&mut self, limit: Option<String>) {
+        if matches!(self.reports.last(), None | Some(Report::Ready { .. })) {
+            self.reports.extend(limit.map(Report::Limit));
+        }
+    }
+}
+
 /// Runs a helper to its end; what it writes is `kept`.
 pub(super) async fn run(
     helper: &Path,
@@ -60,15 +69,96 @@ pub(super) async fn run(
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
-    let (mut child, socket, output) = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
-    let (reader, mut writer) = socket.into_split();
-    let stop = async {
-        tokio::select! {
-            () = tokio::time::sleep(stops.timeout) => Stopped::Timeout,
-            () = stops.cancel.cancelled() => Stopped::Cancelled,
-            () = stops.closing.cancelled() => Stopped::Cancelled,
-        }
+    let helper = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
+    Ok(finish(helper, &message, kept, stops).await)
+}
+
+/// A helper that runs.
+#[derive(Debug)]
+struct Helper {
+    child: Child,
+    reader: BufReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+    output: pipe::Receiver,
+}
+
+/// A helper whose walls stand and that waits for its task.
+#[derive(Debug)]
+pub(super) struct Spare(Helper);
+
+impl Spare {
+    /// Whether it still waits.
+    pub(super) fn lives(&mut self) -> bool {
+        matches!(self.0.child.try_wait(), Ok(None))
+    }
+
+    /// Gives it its task and runs it to its end; what it writes is `kept`.
+    pub(super) async fn run(self, task: &Task, kept: &SharedOutput, stops: Stops<'_>) -> Result<Ended, SandboxError> {
+        let message = task.encode().map_err(SandboxError::Broken)?;
+        Ok(finish(self.0, &message, kept, stops).await)
+    }
+
+    /// Ends it without a task.
+    pub(super) async fn end(self) {
+        let Helper { mut child, writer, .. } = self.0;
+        drop(writer);
+        wait(&mut child).await;
+    }
+}
+
+/// Starts a helper that waits once its walls stand, and returns it with what it said of them; or what
+/// it left, where they do not stand.
+pub(super) async fn prepare(
+    helper: &Path,
+    spec: &Spec,
+    stops: Stops<'_>,
+) -> Result<Result<(Spare, Report), Ended>, SandboxError> {
+    let message = spec.encode().map_err(SandboxError::Broken)?;
+    let mut helper = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
+    let stop = stops.reached();
+    tokio::pin!(stop);
+    let mut line = Vec::new();
+    let said = async {
+        // Helpers that fail before they read the spec close the socket; their report says why.
+        let _ = helper.writer.write_all(&message).await;
+        let mut limited = (&mut helper.reader).take(MAX_REPORT_BYTES);
+        let _ = limited.read_until(b'\n', &mut line).await;
     };
+    let stopped = tokio::select! {
+        () = said => None,
+        why = &mut stop => Some(why),
+    };
+    match serde_json::from_slice(&line) {
+        Ok(ready @ Report::Ready { .. }) if stopped.is_none() => Ok(Ok((Spare(helper), ready))),
+        report => {
+            drop(helper.writer);
+            Ok(Err(Ended {
+                reports: report.into_iter().collect(),
+                stopped,
+                status: wait(&mut helper.child).await,
+            }))
+        }
+    }
+}
+
+impl Stops<'_> {
+    async fn reached(&self) -> Stopped {
+        tokio::select! {
+            () = tokio::time::sleep(self.timeout) => Stopped::Timeout,
+            () = self.cancel.cancelled() => Stopped::Cancelled,
+            () = self.closing.cancelled() => Stopped::Cancelled,
+        }
+    }
+}
+
+async fn finish(helper: Helper, message: &[u8], kept: &SharedOutput, stops: Stops<'_>) -> Ended {
+    let Helper {
+        mut child,
+        reader,
+        mut writer,
+        output,
+    } = helper;
+    let stop = stops.reached();
     tokio::pin!(stop);
     let mut reports = Vec::new();
     let mut stopped = None;
@@ -78,7 +168,7 @@ pub(super) async fn run(
         tokio::pin!(gather);
         tokio::select! {
             // Helpers that fail before they read the spec close the socket; their report says why.
-            _ = writer.write_all(&message) => {}
+            _ = writer.write_all(message) => {}
             why = &mut stop => stopped = Some(why),
         }
         if stopped.is_none() {
@@ -97,14 +187,14 @@ pub(super) async fn run(
         }
     }
     let status = wait(&mut child).await;
-    Ok(Ended {
+    Ended {
         reports,
         stopped,
         status,
-    })
+    }
 }
 
-fn start(helper: &Path, isolation: Isolation) -> std::io::Result<(Child, UnixStream, pipe::Receiver)> {
+fn start(helper: &Path, isolation: Isolation) -> std::io::Result<Helper> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let (reader, writer) = std::io::pipe()?;
     let stage = match isolation {
@@ -123,11 +213,13 @@ fn start(helper: &Path, isolation: Isolation) -> std::io::Result<(Child, UnixStr
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    Ok((
+    let (from_helper, to_helper) = UnixStream::from_std(ours)?.into_split();
+    Ok(Helper {
         child,
-        UnixStream::from_std(ours)?,
-        pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?,
-    ))
+        reader: BufReader::new(from_helper),
+        writer: to_helper,
+        output: pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?,
+    })
 }
 
 async fn end_gently(writer: &mut OwnedWriteHalf, gather: impl Future) {
@@ -144,7 +236,7 @@ async fn read_output(mut pipe: pipe::Receiver, kept: &SharedOutput) {
     }
 }
 
-async fn read_reports(reader: OwnedReadHalf, reports: &mut Vec<Report>) {
+async fn read_reports(reader: BufReader<OwnedReadHalf>, reports: &mut Vec<Report>) {
     let mut bytes = Vec::new();
     // A helper that is killed resets the connection; what came before counts.
     let _ = reader.take(MAX_REPORT_BYTES).read_to_end(&mut bytes).await;
@@ -201,8 +293,8 @@ mod tests {
         std::fs::write(&helper, "#!/bin/sh\nread -r line\n").unwrap();
         std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
         for isolation in [Isolation::Namespaces, Isolation::None] {
-            let (child, _socket, _output) = start(&helper, isolation).unwrap();
-            let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+            let helper = start(&helper, isolation).unwrap();
+            let pid = Pid::from_raw(i32::try_from(helper.child.id().unwrap()).unwrap()).unwrap();
             assert_eq!(rustix::process::getpgid(Some(pid)).unwrap(), pid);
         }
     }

@@ -1,12 +1,13 @@
-//! The three system calls that Rust cannot offer as safe. Called by the helper only.
-//! Never does anything but these calls.
+//! The few system calls that Rust cannot offer as safe. Called by the helper only, while it has one
+//! thread. Never does anything but these calls.
 #![allow(unsafe_code)]
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::ioctl::{NoArg, Opcode, ioctl};
+use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 /// Moves this process into new namespaces.
@@ -17,21 +18,47 @@ pub(super) fn unshare(namespaces: UnshareFlags) -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(namespaces) }
 }
 
-/// Marks every descriptor but the standard ones to be closed when another program starts, so that
-/// nothing a careless library left open reaches a sandbox.
+/// Goes on in two processes: nothing is returned in the new one. Starting this program again instead
+/// would cost more than everything else, since all of its addresses would have to be put right again.
+pub(super) fn fork() -> Result<Option<Pid>, Errno> {
+    debug_assert!(std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1));
+    // SAFETY: the helper has one thread, so that no lock is held by a thread that is not there.
+    match unsafe { libc::fork() } {
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)),
+        pid => Ok(Pid::from_raw(pid)),
+    }
+}
+
+/// Closes every descriptor but the standard ones and `kept`, so that nothing a careless library left
+/// open in the service reaches a sandbox.
+pub(super) fn close_others(kept: RawFd) -> std::io::Result<()> {
+    for number in numbers()? {
+        if number != kept {
+            // SAFETY: the helper has just started and owns no descriptor but `kept`; the one of the
+            // listing is closed already, which gives EBADF.
+            unsafe { libc::close(number) };
+        }
+    }
+    Ok(())
+}
+
+/// Every descriptor behind the standard ones.
+fn numbers() -> std::io::Result<Vec<RawFd>> {
+    let names = std::fs::read_dir("/proc/self/fd")?.map(|entry| Ok(entry?.file_name()));
+    let names: Vec<_> = names.collect::<std::io::Result<_>>()?;
+    let numbers = names.iter().filter_map(|name| name.to_str()?.parse().ok());
+    Ok(numbers.filter(|number| *number > 2).collect())
+}
+
+/// Marks every descriptor but the standard ones to be closed when another program starts.
 pub(super) fn close_all_on_exec() -> std::io::Result<()> {
-    for entry in std::fs::read_dir("/proc/self/fd")? {
-        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        if number > 2 {
-            // SAFETY: the descriptor is only borrowed for one call that neither closes nor reads it;
-            // a number that was closed meanwhile gives EBADF.
-            let fd = unsafe { BorrowedFd::borrow_raw(number) };
-            match rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC) {
-                Ok(()) | Err(Errno::BADF) => {}
-                Err(error) => return Err(error.into()),
-            }
+    for number in numbers()? {
+        // SAFETY: the descriptor is only borrowed for one call that neither closes nor reads it; a
+        // number that was closed meanwhile gives EBADF.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        match rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC) {
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -6,8 +6,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Membership;
+use super::examine::Examined;
 use super::{FileReply, FileRequest, WayOut};
 
 /// Largest spec: a file of `MAX_TRANSFER` bytes in base64, twice encoded as JSON at worst.
@@ -27,6 +30,9 @@ pub(super) struct Spec {
     pub(super) uid: Option<u32>,
     pub(super) folders: HostFolders,
     pub(super) limits: Limits,
+    /// Groups that hold the limits, where there are any.
+    #[serde(default)]
+    pub(super) group: Membership,
     /// Where commands get out, if anywhere.
     pub(super) way_out: Option<WayOut>,
     pub(super) task: Task,
@@ -68,6 +74,10 @@ pub(super) struct Limits {
 pub(super) enum Task {
     /// Nothing; the layers are reported.
     Probe,
+    /// Try from inside which walls hold.
+    Examine,
+    /// Wait for another task, which comes as a second message.
+    Wait,
     /// Run a command.
     Command(CommandTask),
     /// One file operation.
@@ -102,6 +112,8 @@ pub(super) enum Report {
     Limit(String),
     /// Answer to a file operation.
     Files(FileReply),
+    /// Which walls hold.
+    Examined(Examined),
 }
 
 /// A step of the helper that failed.
@@ -175,27 +187,43 @@ fn means_refused(errno: rustix::io::Errno) -> bool {
 impl Spec {
     /// As it goes over the socket.
     pub(super) fn encode(&self) -> Result<Vec<u8>, String> {
-        let body = serde_json::to_vec(self).map_err(|error| error.to_string())?;
-        let length = u32::try_from(body.len())
-            .ok()
-            .filter(|length| *length <= MAX_SPEC_BYTES);
-        let length = length.ok_or_else(|| format!("{} bytes are too much for one command", body.len()))?;
-        let mut bytes = length.to_le_bytes().to_vec();
-        bytes.extend(body);
-        Ok(bytes)
+        encode(self)
     }
 
     pub(super) fn receive(socket: &mut UnixStream) -> Result<Self, Failure> {
-        let mut length = [0; 4];
-        socket.read_exact(&mut length).step(|| "read the spec".to_owned())?;
-        let length = u32::from_le_bytes(length);
-        if length > MAX_SPEC_BYTES {
-            return Err(Failure::broken("the spec is too long"));
-        }
-        let mut body = vec![0; length as usize];
-        socket.read_exact(&mut body).step(|| "read the spec".to_owned())?;
-        serde_json::from_slice(&body).map_err(|error| Failure::broken(format!("parse the spec: {error}")))
+        receive(socket)
     }
+}
+
+impl Task {
+    /// As it goes over the socket to a helper that waits for it.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, String> {
+        encode(self)
+    }
+}
+
+fn encode(message: &impl Serialize) -> Result<Vec<u8>, String> {
+    let body = serde_json::to_vec(message).map_err(|error| error.to_string())?;
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|length| *length <= MAX_SPEC_BYTES);
+    let length = length.ok_or_else(|| format!("{} bytes are too much for one command", body.len()))?;
+    let mut bytes = length.to_le_bytes().to_vec();
+    bytes.extend(body);
+    Ok(bytes)
+}
+
+/// Reads one message.
+pub(super) fn receive<T: DeserializeOwned>(socket: &mut UnixStream) -> Result<T, Failure> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length).step(|| "read the spec".to_owned())?;
+    let length = u32::from_le_bytes(length);
+    if length > MAX_SPEC_BYTES {
+        return Err(Failure::broken("the spec is too long"));
+    }
+    let mut body = vec![0; length as usize];
+    socket.read_exact(&mut body).step(|| "read the spec".to_owned())?;
+    serde_json::from_slice(&body).map_err(|error| Failure::broken(format!("parse the spec: {error}")))
 }
 
 /// Sends a report. A service that is gone needs none.

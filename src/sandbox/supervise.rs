@@ -14,9 +14,10 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use super::WayOut;
+use super::cgroup::Events;
 use super::files;
 use super::root::View;
-use super::spec::{CommandTask, Failure, Isolation, Report, Spec, Step, TERMINATE};
+use super::spec::{CommandTask, Failure, Isolation, Limits, Report, Spec, Step, TERMINATE};
 use super::watch::{self, Scope};
 
 /// Exit codes that shells use for a program that cannot be started or found.
@@ -29,14 +30,20 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long leftovers are hunted where no namespace kills them.
 const HUNT: Duration = Duration::from_secs(2);
 
-pub(super) fn run(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &Spec) -> Report {
-    match supervised(socket, task, view, spec) {
+pub(super) fn run(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &Spec, events: &Events) -> Report {
+    match supervised(socket, task, view, spec, events) {
         Ok(report) => report,
         Err(failure) => failure.into_report(),
     }
 }
 
-fn supervised(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &Spec) -> Result<Report, Failure> {
+fn supervised(
+    socket: &mut UnixStream,
+    task: &CommandTask,
+    view: &View,
+    spec: &Spec,
+    events: &Events,
+) -> Result<Report, Failure> {
     // The command has the same user id; this keeps our memory and descriptors out of its reach.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step(|| "close /proc/1".to_owned())?;
     let scope = match spec.isolation {
@@ -55,7 +62,13 @@ fn supervised(socket: &mut UnixStream, task: &CommandTask, view: &View, spec: &S
             return Ok(Report::Exited(code));
         }
     };
-    let report = attend(socket, main, spec, scope, &disk);
+    let watched = Watched {
+        scope,
+        limits: &spec.limits,
+        events,
+        disk: &disk,
+    };
+    let report = attend(socket, main, &watched);
     if scope == Scope::Descendants {
         kill_descendants();
     }
@@ -156,14 +169,22 @@ fn network(way_out: Option<&WayOut>) -> Vec<(String, String)> {
     }
 }
 
-/// Until the main process ends, a limit is passed, or the service lets go.
-fn attend(
-    socket: &mut UnixStream,
-    main: Pid,
-    spec: &Spec,
+/// Everything that says when a limit is passed.
+struct Watched<'w> {
     scope: Scope,
-    disk: &Receiver<String>,
-) -> Result<Report, Failure> {
+    limits: &'w Limits,
+    events: &'w Events,
+    disk: &'w Receiver<String>,
+}
+
+impl Watched<'_> {
+    fn passed(&self) -> Option<String> {
+        watch::processes(self.scope, self.limits, self.events).or_else(|| self.disk.try_recv().ok())
+    }
+}
+
+/// Until the main process ends, a limit is passed, or the service lets go.
+fn attend(socket: &mut UnixStream, main: Pid, watched: &Watched<'_>) -> Result<Report, Failure> {
     let failed = || "watch the command".to_owned();
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).step(failed)?;
     let mut looked = Instant::now();
@@ -185,11 +206,13 @@ fn attend(
             return Ok(Report::Signaled(Signal::KILL.as_raw()));
         }
         if let Some(status) = reap(main) {
-            return Ok(ended(status));
+            // The kernel ends a process for want of memory long before the next look.
+            let limit = watched.events.passed(watched.limits);
+            return Ok(limit.map_or_else(|| ended(status), Report::Limit));
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
-            if let Some(limit) = watch::processes(scope, &spec.limits).or_else(|| disk.try_recv().ok()) {
+            if let Some(limit) = watched.passed() {
                 return Ok(Report::Limit(limit));
             }
         }

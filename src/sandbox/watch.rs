@@ -1,5 +1,5 @@
-//! What a sandbox uses: memory and processes from /proc, disk by walking its folders. Called by
-//! `supervise`. Never counts a page twice before it kills for memory.
+//! What a sandbox uses: memory and processes as its control group says or else from /proc, disk by
+//! walking its folders. Called by `supervise`. Never counts a page twice before it kills for memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +7,19 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use super::cgroup::Events;
 use super::root::View;
 use super::spec::Limits;
 
 /// Least time between two walks; a walk may take a tenth of the time at most.
 const WALK_PAUSE: Duration = Duration::from_secs(2);
 
-/// Files and folders of one run; more exhaust the inodes of many file systems.
-const MAX_FILES: u64 = 2_000_000;
+/// Files and folders of one run for each MiB of its disk: such as are smaller than 8 KiB on average
+/// are meant to exhaust the inodes of the file system.
+const FILES_PER_MIB: u64 = 128;
+
+/// However little disk there is, a few small projects fit.
+const LEAST_FILES: u64 = 20_000;
 
 /// Which processes belong to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +36,12 @@ struct Usage {
     kib: u64,
 }
 
-/// The limit that is passed, in words.
-pub(super) fn processes(scope: Scope, limits: &Limits) -> Option<String> {
+/// The limit that is passed, in words. What the kernel holds is not counted again.
+pub(super) fn processes(scope: Scope, limits: &Limits, events: &Events) -> Option<String> {
+    let passed = events.passed(limits);
+    if passed.is_some() || events.hold_everything() {
+        return passed;
+    }
     let mut all = snapshot();
     if scope == Scope::Descendants {
         let own = descendants_in(&all);
@@ -152,6 +161,7 @@ pub(super) fn disk(view: &View, disk_mib: u64) -> std::io::Result<Receiver<Strin
 
 fn measure(roots: &[PathBuf], disk_mib: u64) -> Option<String> {
     let most = disk_mib.saturating_mul(1024 * 1024);
+    let most_files = disk_mib.saturating_mul(FILES_PER_MIB).max(LEAST_FILES);
     let (mut bytes, mut files) = (0_u64, 0_u64);
     let mut folders = roots.to_vec();
     while let Some(folder) = folders.pop() {
@@ -170,8 +180,8 @@ fn measure(roots: &[PathBuf], disk_mib: u64) -> Option<String> {
             if bytes > most {
                 return Some(format!("disk over {disk_mib} MiB"));
             }
-            if files > MAX_FILES {
-                return Some(format!("more than {MAX_FILES} files"));
+            if files > most_files {
+                return Some(format!("more than {most_files} files"));
             }
             if found.is_dir() {
                 folders.push(entry.path());

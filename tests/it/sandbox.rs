@@ -3,11 +3,14 @@
 //! ordinary user. Without `FORGEHAND_TEST_DOCKER` the containers are left out, and that is said.
 
 mod backends;
+mod cases;
 mod docker;
 mod egress;
 mod engines;
+mod escape;
 mod export;
 mod files;
+mod groups;
 mod limits;
 mod opensandbox;
 mod refused;

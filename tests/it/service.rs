@@ -310,9 +310,19 @@ fn environment(config: &Config) -> Vec<(String, String)> {
         ),
         ("github.private_key", secret(&github.private_key)),
         ("github.webhook_secret", secret(&github.webhook_secret)),
+        (
+            "github.webhook_secret_previous",
+            secret(&github.webhook_secret_previous),
+        ),
         ("model.provider", "openai".to_owned()),
         ("model.base_url", config.model.base_url.clone().unwrap_or_default()),
         ("model.api_key", secret(&config.model.api_key)),
+        (
+            "model.fallback_base_url",
+            config.model.fallback_base_url.clone().unwrap_or_default(),
+        ),
+        ("model.fallback_api_key", secret(&config.model.fallback_api_key)),
+        ("web.github_token", secret(&config.web.github_token)),
         ("log.filter", "forgehand=trace,sqlx=debug,info".to_owned()),
     ];
     let quick = QUICK.map(|(key, value)| (key, value.to_owned()));

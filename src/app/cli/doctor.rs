@@ -18,6 +18,7 @@ use crate::secret::Redactor;
 use crate::store::Store;
 
 mod asking;
+mod walls;
 mod web;
 
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,9 @@ pub(super) struct Args {
     /// some tokens.
     #[arg(long, conflicts_with = "invariants")]
     model: bool,
+    /// Open a sandbox, try each of its layers from inside, and say what would make a weaker one better.
+    #[arg(long, conflicts_with_all = ["invariants", "model"])]
+    sandbox: bool,
     /// With --model: longest text that is sent to see how much the server really reads.
     #[arg(long, value_name = "TOKENS", default_value_t = 32_000, requires = "model")]
     max_context_tokens: u64,
@@ -79,6 +83,9 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
     }
     if args.model {
         return asking::run(&config, args.max_context_tokens, args.json).await;
+    }
+    if args.sandbox {
+        return walls::run(&config, args.json).await;
     }
     let mut findings = vec![
         check_database(&config).await,

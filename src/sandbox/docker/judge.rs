@@ -15,7 +15,9 @@ pub(in crate::sandbox) fn is_whole(task: &Task, ended: &Ended) -> bool {
     match (task, ended.reports.last()) {
         (_, None) => false,
         (Task::Probe, Some(_)) => ended.stopped.is_none(),
-        (Task::Command(_) | Task::Files(_), Some(last)) => !matches!(last, Report::Ready { .. }),
+        (Task::Command(_) | Task::Files(_) | Task::Examine | Task::Wait, Some(last)) => {
+            !matches!(last, Report::Ready { .. })
+        }
     }
 }
 

@@ -33,7 +33,7 @@ async fn carry_through(bench: &Bench, name: &str, base: &CommitSha) {
 
 /// G01, G03, G04, G07: a work tree whose `.git` would run programs on any host command.
 #[tokio::test]
-async fn g01_what_the_sandbox_configures_runs_nowhere() {
+async fn g01_g02_g03_g04_g07_what_the_sandbox_configures_runs_nowhere() {
     let bench = Bench::start().await;
     let (script, canary) = trap(&bench);
     let base = bench.check_out("a").await.unwrap();
@@ -138,7 +138,7 @@ async fn g05_a_replaced_git_folder_or_bundle_leads_nowhere() {
 
 /// G06, G09: embedded repositories and submodules.
 #[tokio::test]
-async fn g09_submodules_are_neither_followed_nor_added() {
+async fn g06_g09_submodules_are_neither_followed_nor_added() {
     let bench = Bench::start().await;
     let canary = bench.path("CANARY");
     let modules = format!(

@@ -2,6 +2,7 @@
 //! `allow_private` as an operator would name servers of his own network. Each story looks at what
 //! the command was told, at what the record says, and at who was reached.
 
+mod escape;
 mod outside;
 mod registry;
 

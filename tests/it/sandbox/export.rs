@@ -167,7 +167,7 @@ fn a_poisoned_repository_runs_nothing_and_hides_nothing() {
 
 /// S04: a name that the sandbox prepared is not taken for the bundle.
 #[test]
-fn the_way_out_cannot_be_prepared() {
+fn s04_the_way_out_cannot_be_prepared() {
     on_each_and_far_away(async || {
         let checkout = Checkout::open().await;
         let touched = checkout

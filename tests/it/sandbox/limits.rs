@@ -18,7 +18,7 @@ fn marker(number: u32) -> String {
 }
 
 #[test]
-fn a_timeout_ends_everything() {
+fn s11_a_timeout_ends_everything() {
     on_each_as_each_user(async || {
         let run = Run::open().await;
         let marker = marker(71001);
@@ -219,7 +219,7 @@ fn a_full_disk_is_stopped() {
 
 /// C5, S15: however much comes, little is kept, and both ends of it.
 #[test]
-fn endless_output_is_cut_in_the_middle() {
+fn s15_endless_output_is_cut_in_the_middle() {
     on_each(async || {
         let mut config = config();
         config.output_kib = 16;

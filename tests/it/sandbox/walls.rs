@@ -53,7 +53,7 @@ fn programs_get_arguments_input_folder_and_environment_as_they_are() {
 }
 
 #[test]
-fn a_command_cannot_start_outside_the_workspace() {
+fn s02_a_command_cannot_start_outside_the_workspace() {
     on_each_and_far_away(async || {
         let run = Run::open().await;
         run.ok("ln -s /usr link; touch file").await;
@@ -148,7 +148,7 @@ fn only_itself_is_on_the_network() {
 }
 
 #[test]
-fn the_machines_files_are_not_there() {
+fn s12_the_machines_files_are_not_there() {
     on_each_as_each_user(async || {
         let run = Run::open().await;
         let secret = scratch();
@@ -250,7 +250,7 @@ fn only_its_own_folders_are_writable() {
 
 /// S05, S06, S07, S17 by number, since no program offers all of them.
 #[test]
-fn dangerous_system_calls_are_refused() {
+fn s05_s06_s07_s17_dangerous_system_calls_are_refused() {
     on_each_as_each_user(async || {
         let run = Run::open().await;
         let mut script = String::from(
@@ -318,7 +318,7 @@ fn dangerous_system_calls_are_refused() {
 
 /// S19: neither files nor processes nor ports of another run.
 #[test]
-fn two_runs_do_not_see_each_other() {
+fn s19_two_runs_do_not_see_each_other() {
     on_each_as_each_user(async || {
         let (one, other) = (
             Run::open().await,

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
 use forgehand::secret::{Secret, random_hex};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::databases::dump;
 use crate::model_server::Reply;
 use crate::service::{REPO, Service, finish, mend, usual};
+
+mod forms;
 
 /// Looks wherever a curious agent looks, and puts what it finds into a file of the change.
 const CURIOUS: &str = "exec >found.txt 2>&1
@@ -24,22 +25,32 @@ find / -name config -path '*.git*' -exec cat {} +
 cat /etc/passwd ~/.netrc ~/.git-credentials ~/.config/*
 true";
 
-/// What nobody but the service may have.
+/// What nobody but the service may have: one in every place where it keeps one.
 struct Planted {
     model_key: Secret,
+    fallback_key: Secret,
     webhook_secret: Secret,
+    previous_secret: Secret,
+    search_token: Secret,
     password: Option<Secret>,
 }
 
 fn plant(service: &mut Service) -> Planted {
     let planted = Planted {
         model_key: Secret::new(format!("model-key-{}", random_hex::<16>())),
+        fallback_key: Secret::new(format!("fallback-key-{}", random_hex::<16>())),
         webhook_secret: Secret::new(random_hex::<20>()),
+        previous_secret: Secret::new(random_hex::<20>()),
+        search_token: Secret::new(format!("search-token-{}", random_hex::<16>())),
         password: (service.store.backend() == "postgres").then(|| Secret::new(random_hex::<16>())),
     };
     let config = &mut service.config;
     config.model.api_key = Some(planted.model_key.clone());
+    config.model.fallback_base_url = Some("http://127.0.0.1:9/v1".to_owned());
+    config.model.fallback_api_key = Some(planted.fallback_key.clone());
     config.github.webhook_secret = Some(planted.webhook_secret.clone());
+    config.github.webhook_secret_previous = Some(planted.previous_secret.clone());
+    config.web.github_token = Some(planted.search_token.clone());
     if let (Some(password), Some(url)) = (&planted.password, &config.database.url) {
         let mut url: url::Url = url.expose().parse().unwrap();
         url.query_pairs_mut().append_pair("password", password.expose());
@@ -54,19 +65,18 @@ fn forms(planted: &Planted, service: &Service) -> Vec<(&'static str, Vec<u8>)> {
     let key_line = key.expose().lines().nth(5).expect("the key has lines").to_owned();
     let mut plain = vec![
         ("the model key", planted.model_key.expose().to_owned()),
+        ("the fallback's key", planted.fallback_key.expose().to_owned()),
         ("the webhook secret", planted.webhook_secret.expose().to_owned()),
+        ("the webhook secret before", planted.previous_secret.expose().to_owned()),
+        ("the token for searching", planted.search_token.expose().to_owned()),
         ("the App's key", key_line),
     ];
     if let Some(password) = &planted.password {
         plain.push(("the database password", password.expose().to_owned()));
     }
-    let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
-    let mut forms = Vec::new();
+    let mut forms: Vec<(&'static str, Vec<u8>)> = Vec::new();
     for (name, secret) in plain {
-        forms.push((name, engine.encode(&secret).into_bytes()));
-        forms.push((name, hex::encode(&secret).into_bytes()));
-        forms.push((name, secret.chars().rev().collect::<String>().into_bytes()));
-        forms.push((name, secret.into_bytes()));
+        forms.extend(forms::all(&secret).into_iter().map(|(_, form)| (name, form)));
     }
     // Whole tokens are longer than their prefixes, which texts about tokens may name.
     for prefix in ["ghs_", "eyJhbGciOi"] {
@@ -79,7 +89,7 @@ fn forms(planted: &Planted, service: &Service) -> Vec<(&'static str, Vec<u8>)> {
 #[track_caller]
 fn check(place: &str, content: &[u8], forms: &[(&str, Vec<u8>)]) {
     for (name, form) in forms {
-        let found = content.windows(form.len()).position(|window| window == form);
+        let found = memchr::memmem::find(content, form);
         if let Some(at) = found {
             let near = &content[at.saturating_sub(60)..content.len().min(at + 20)];
             panic!("{name} is in {place}, after {:?}", String::from_utf8_lossy(near));
