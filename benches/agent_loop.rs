@@ -58,6 +58,7 @@ async fn open_sandbox(folder: PathBuf) -> Arc<dyn Sandbox> {
         home: folder.join("home"),
         base_git: folder.join("base.git"),
         out: folder.join("out"),
+        below: None,
     };
     for made in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir(made).expect("a folder");

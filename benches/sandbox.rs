@@ -234,6 +234,7 @@ async fn open(config: &SandboxConfig, folder: &Path) -> Arc<dyn Sandbox> {
         home: folder.join("home"),
         base_git: folder.join("base.git"),
         out: folder.join("out"),
+        below: None,
     };
     for made in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir(made).expect("a folder");

@@ -23,6 +23,7 @@ use crate::secret::{Redactor, Secret};
 use crate::store::Store;
 use crate::web;
 use crate::worker::{Poll, Worker, maintain};
+use crate::workspace::{Setups, Trees};
 
 mod approvals;
 pub mod cli;
@@ -293,6 +294,19 @@ impl App {
             Err(error) => return Err(error),
         };
         let ports = self.ports()?;
+        let (trees, setups) = (ports.trees.clone(), ports.setups.clone());
+        tasks.spawn(async move {
+            // What a process left that was killed.
+            let tidied = async {
+                if let Some(trees) = trees {
+                    trees.tidy().await?;
+                }
+                tokio::task::spawn_blocking(move || setups.map_or(Ok(()), |setups| setups.tidy())).await?
+            };
+            if let Err(error) = tidied.await {
+                tracing::warn!(%error, "what is prepared for later runs was not tidied");
+            }
+        });
         let workers = self.config.queue.workers;
         let (config, stop, queue) = (self.config.clone(), self.stop.clone(), queue.clone());
         let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
@@ -358,6 +372,13 @@ impl App {
             )
         };
         ports.indexes = self.config.retrieval.enabled.then(indexes);
+        ports.trees = Trees::new(
+            &self.config.server.state_dir,
+            &ports.git,
+            &ports.sandbox,
+            &self.config.workspace,
+        );
+        ports.setups = Setups::new(&self.config.server.state_dir, &self.config.workspace);
         Ok(ports)
     }
 }

@@ -298,6 +298,24 @@ section! {
 }
 
 section! {
+    /// What is prepared for the next runs of a repository: checkouts, and what set-up commands left.
+    pub struct WorkspaceConfig "workspace" {
+        /// Most of the disk that prepared trees have together, in MiB; the one used longest ago goes
+        /// first. 0: none are kept, and each run checks its files out.
+        prepared_mib: u64 = "8192",
+        /// Most prepared trees of all repositories together. 0: none.
+        prepared_trees: u32 = "40",
+        /// Most of the disk for what set-up commands left, in MiB, so that they run once for each
+        /// lockfile: one may have a quarter, those used longest ago go first. 0: they run each time.
+        setup_mib: u64 = "8192",
+        /// When a set-up command fails: `stop` the run, go on `read_only` and answer instead of
+        /// changing anything, or `go_on` and let the agent mend it. Without it, `stop` where the
+        /// repository's own file names the commands, and `go_on` where they were guessed.
+        setup_failure: Option<SetupFailure> = "",
+    }
+}
+
+section! {
     /// Limits of one run, which a repository's own file can lower, and caps of money for all runs
     /// together. Only calls whose price is known count against those.
     pub struct BudgetConfig "budget" {
@@ -427,6 +445,18 @@ value::choice! {
 }
 
 value::choice! {
+    /// What a set-up command that fails means.
+    pub enum SetupFailure {
+        /// The end of the run.
+        Stop = "stop",
+        /// A run that only reads.
+        ReadOnly = "read_only",
+        /// Something that the agent is told.
+        GoOn = "go_on",
+    }
+}
+
+value::choice! {
     /// Which sandbox runs commands.
     pub enum SandboxBackend {
         /// Namespaces on this machine.
@@ -495,6 +525,8 @@ pub struct Config {
     pub agent: AgentConfig,
     /// `[retrieval]`
     pub retrieval: RetrievalConfig,
+    /// `[workspace]`
+    pub workspace: WorkspaceConfig,
     /// `[budget]`
     pub budget: BudgetConfig,
     /// `[queue]`
@@ -518,6 +550,7 @@ pub fn sections() -> Vec<SectionInfo> {
         WebConfig::info(),
         AgentConfig::info(),
         RetrievalConfig::info(),
+        WorkspaceConfig::info(),
         BudgetConfig::info(),
         QueueConfig::info(),
         LogConfig::info(),
@@ -538,6 +571,7 @@ impl Config {
             self.web.shown(),
             self.agent.shown(),
             self.retrieval.shown(),
+            self.workspace.shown(),
             self.budget.shown(),
             self.queue.shown(),
             self.log.shown(),

@@ -25,6 +25,7 @@ mod mirror;
 mod orphan;
 mod pack;
 mod policy;
+mod prepared;
 mod push;
 mod remote;
 mod run;
@@ -35,6 +36,7 @@ pub use history::{Logged, Touch};
 pub use local::LocalRepo;
 pub use merge::{Conflict, Line, Merge, Merged};
 pub use policy::may_change;
+pub use prepared::{Laying, Place, PreparedTree, Step, copy_tree};
 pub use tree::{Blob, BlobId, Blobs, Entry, EntryKind, Tree};
 pub use uncommitted::Uncommitted;
 
@@ -270,6 +272,36 @@ impl Git {
     ) -> Result<(), GitError> {
         let (base_git, workspace) = (absolute(base_git)?, absolute(workspace)?);
         checkout::check_out(self, &absolute(mirror)?, remote, at, &base_git, &workspace).await
+    }
+    /// Fetches what the mirror lacks of a commit's files.
+    pub async fn complete(&self, mirror: &Path, remote: &Remote, at: &CommitSha) -> Result<(), GitError> {
+        let objects = mirror::complete_objects(self, &absolute(mirror)?, remote, at).await;
+        objects.map(drop)
+    }
+    /// Checks a commit out into the absent folder of a prepared tree.
+    pub async fn prepare(&self, mirror: &Path, remote: &Remote, tree: &PreparedTree) -> Result<(), GitError> {
+        prepared::prepare(self, &absolute(mirror)?, remote, tree).await
+    }
+    /// How a commit of `repo` differs from another, unless that is more than `max` files and folders
+    /// or `repo` does not know both.
+    pub async fn step(
+        &self,
+        repo: &Path,
+        from: &CommitSha,
+        to: &CommitSha,
+        max: usize,
+    ) -> Result<Option<Step>, GitError> {
+        prepared::step(self, &absolute(repo)?, from, to, max).await
+    }
+    /// What [`Git::check_out`] makes, from a prepared tree and perhaps a step of a repository further.
+    pub async fn lay_out(
+        &self,
+        tree: &PreparedTree,
+        step: Option<(&Step, &Path, &Remote)>,
+        laying: Laying,
+        place: Place<'_>,
+    ) -> Result<(), GitError> {
+        prepared::lay_out(self, tree, step, laying, place).await
     }
     /// Imports an untrusted bundle into the fresh bare repository `into`, checks it with fsck
     /// and the tree policy against `base`.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Brief, Checkpoint, Guidance, People, Solution, Stop};
 use crate::clock::Clock;
-use crate::config::{AgentConfig, BudgetConfig, RetrievalConfig, SandboxConfig};
+use crate::config::{AgentConfig, BudgetConfig, RetrievalConfig, SandboxConfig, WorkspaceConfig};
 use crate::draft::Draft;
 use crate::egress::{Egress, Gate};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
@@ -29,8 +29,8 @@ use crate::sandbox::Sandbox;
 use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
-use crate::tool::{Finish, Web};
-use crate::workspace::RunFolder;
+use crate::tool::{Finish, Mode, Web};
+use crate::workspace::{RunFolder, Setups, Trees};
 
 mod checks;
 mod egress;
@@ -44,6 +44,7 @@ mod opening;
 mod record;
 mod restore;
 mod reviewing;
+mod setup;
 mod solving;
 mod template;
 mod threads;
@@ -101,6 +102,12 @@ pub struct Ports {
     pub memory: Option<Memory>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
+    /// Prepared trees of the repository, where they are kept.
+    pub trees: Option<Trees>,
+    /// What set-ups of the repository left, where that is kept.
+    pub setups: Option<Setups>,
+    /// `[workspace]`
+    pub workspace: WorkspaceConfig,
     /// Indexes of code, where they are kept.
     pub indexes: Option<Indexes>,
     /// `[retrieval]`
@@ -128,6 +135,8 @@ pub struct Work {
     pub base: CommitSha,
     /// Commands that prepare the sandbox.
     pub setup: Vec<String>,
+    /// Where they came from, and whose code they run.
+    pub setup_of: SetupOf,
     /// The repository's own file.
     pub repo_config: RepoConfig,
 }
@@ -137,6 +146,16 @@ impl Work {
     fn sandbox(&self, ports: &Ports) -> SandboxConfig {
         ports.sandbox.with_image_of(self.repo_config.image.as_deref())
     }
+}
+
+/// What is known of a run's set-up commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetupOf {
+    /// The repository's own file names them; otherwise they were guessed.
+    pub is_named: bool,
+    /// The run begins at the head of the default branch: what they leave is no stranger's, and later
+    /// runs may begin with it.
+    pub is_default_branch: bool,
 }
 
 /// Where a run keeps its folders, and whose it is.
@@ -237,6 +256,15 @@ pub async fn work(
     result
 }
 
+/// What set-up and the checks before the change came to.
+#[derive(Default)]
+struct Prepared {
+    notes: Vec<String>,
+    base: Vec<CheckRun>,
+    /// Set-up failed, and nothing is to be changed.
+    only_reads: bool,
+}
+
 /// Where the agent of an earlier attempt was.
 struct Before {
     conversation: Option<Checkpoint>,
@@ -276,9 +304,8 @@ impl Desk<'_> {
             .all(|command| earlier.base_checks.iter().any(|check| check.command == *command));
         if let Some(joined) = &self.joined {
             let prepare = async {
-                work.brief
-                    .notes
-                    .extend(verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?);
+                let failures = setup::set_up(self, &work.setup, self.folder, self.sandbox).await?;
+                work.brief.notes.extend(setup::in_words(&failures));
                 join::checks_before(self, &work, joined).await
             };
             verdict.base = stage(self.recorder, Stage::SetUp, prepare).await?;
@@ -286,15 +313,20 @@ impl Desk<'_> {
             verdict.base = earlier.base_checks;
             if earlier.bundle.is_some() {
                 // The files are what they were, what was prepared beside them is not.
-                let prepare = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel);
+                let prepare = setup::set_up(self, &work.setup, self.folder, self.sandbox);
                 stage(self.recorder, Stage::SetUp, prepare).await?;
             }
         } else if changes_code {
             let prepare = self.prepare(&work, worked_in);
-            let (notes, base) = stage(self.recorder, Stage::SetUp, prepare).await?;
-            verdict.base = base;
-            work.brief.notes.extend(notes);
+            let prepared = stage(self.recorder, Stage::SetUp, prepare).await?;
+            verdict.base = prepared.base;
+            work.brief.notes.extend(prepared.notes);
+            if prepared.only_reads {
+                work.brief.mode = Mode::Answer;
+                verdict.commands.clear();
+            }
         }
+        let changes_code = work.brief.mode.changes_code();
         if changes_code {
             work.brief.notes.extend(verdict.base_in_words());
         }
@@ -329,13 +361,27 @@ impl Desk<'_> {
 
     /// Set-up and checks before the agent begins. A workspace that an agent has worked in already
     /// is not the base any more: nothing is run there.
-    async fn prepare(&self, work: &Work, worked_in: bool) -> Result<(Vec<String>, Vec<CheckRun>), JobError> {
+    async fn prepare(&self, work: &Work, worked_in: bool) -> Result<Prepared, JobError> {
         if worked_in {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(Prepared::default());
         }
-        let notes = verify::set_up(self.sandbox, &work.setup, self.recorder, self.cancel).await?;
-        let base = verify::run_checks(self.sandbox, &work.brief.checks, Side::Base, self.recorder, self.cancel).await?;
-        Ok((notes, base))
+        let failures = setup::set_up(self, &work.setup, self.folder, self.sandbox).await?;
+        let mut prepared = Prepared {
+            notes: setup::in_words(&failures),
+            ..Prepared::default()
+        };
+        match setup::judge(self.ports, work, &failures)? {
+            setup::Then::Keep => setup::keep(self, work).await,
+            setup::Then::GoOn => {}
+            setup::Then::OnlyRead => {
+                prepared.notes.push(setup::ONLY_READ.to_owned());
+                prepared.only_reads = true;
+                return Ok(prepared);
+            }
+        }
+        prepared.base =
+            verify::run_checks(self.sandbox, &work.brief.checks, Side::Base, self.recorder, self.cancel).await?;
+        Ok(prepared)
     }
 
     /// The agent's turns, then the import and the checks; a change that breaks what worked goes

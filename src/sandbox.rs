@@ -28,10 +28,12 @@ mod helper_program;
 mod identity;
 mod inherited;
 mod layer;
+mod left;
 mod local;
 mod loopback;
 mod opensandbox;
 mod output;
+mod overlay;
 mod process;
 mod raw;
 mod remedy;
@@ -240,6 +242,19 @@ pub struct SandboxFolders {
     pub base_git: PathBuf,
     /// Where exports appear: `/run/forgehand/out`, there and writable only during an export.
     pub out: PathBuf,
+    /// What checkout and home lie on. `None`: everything is in them. See [`can_layer`].
+    pub below: Option<Below>,
+}
+
+/// Folders of this machine that a run shares with others: it sees them in its own folders and cannot
+/// change them. What differs is in `upper` and `home-upper` beside the checkout, and the folders of
+/// checkout and home themselves are empty places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// Below the checkout, uppermost first; not empty.
+    pub workspace: Vec<PathBuf>,
+    /// Below the home folder.
+    pub home: Option<PathBuf>,
 }
 
 /// A sandbox of one run.
@@ -289,6 +304,18 @@ pub trait Sandbox: Send + Sync {
         Ok(layer::described(&self.description()))
     }
 
+    /// Copies what set-up commands left, new files of the workspace and the home folder, and returns the
+    /// copy's path on this machine: folders `workspace` and `home`, whose content is untrusted. An error
+    /// when files of the repository were changed. `None`: this kind of sandbox cannot.
+    async fn left_by_setup(
+        &self,
+        base: &crate::ids::CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<Option<PathBuf>, SandboxError> {
+        let _ = (base, cancel);
+        Ok(None)
+    }
+
     /// Kills what may still run. The folders stay; `workspace` removes them.
     async fn close(&self);
 }
@@ -319,6 +346,18 @@ pub async fn open_with(
         SandboxBackend::OpenSandbox => Arc::new(opensandbox::open(config, folders, way_out).await?),
     };
     Ok(sandbox)
+}
+
+/// The last slot, which no run is given.
+const PROBE_SLOT: u16 = u16::MAX;
+
+/// Tries whether checkouts below a folder like `scratch`, which the caller removes, can lie on a
+/// prepared tree.
+///
+/// # Errors
+/// Why not.
+pub async fn can_layer(config: &SandboxConfig, scratch: &Path) -> Result<(), SandboxError> {
+    overlay::probe(config, scratch, PROBE_SLOT).await
 }
 
 /// Tries every layer on this machine without any run, for `doctor`. Makes its folders in
@@ -369,13 +408,12 @@ async fn trial(
     scratch: &Path,
     way_out: Option<&WayOut>,
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
-    /// The last slot, which no run is given.
-    const PROBE_SLOT: u16 = u16::MAX;
     let folders = SandboxFolders {
         workspace: scratch.join("workspace"),
         home: scratch.join("home"),
         base_git: scratch.join("base.git"),
         out: scratch.join("out"),
+        below: None,
     };
     for folder in [&folders.workspace, &folders.base_git] {
         tokio::fs::create_dir_all(folder)
@@ -393,6 +431,6 @@ pub fn detect_toolchains(home: &Path, rustup_home: Option<&Path>) -> Vec<PathBuf
 
 /// Entry of the helper process that `main` dispatches to before anything else when the program is
 /// started as `forgehand sandbox-helper STAGE`. Single-threaded; never returns to normal start-up.
-pub fn helper_main(stage: Option<&str>) -> std::process::ExitCode {
-    helper::run(stage)
+pub fn helper_main(arguments: impl Iterator<Item = std::ffi::OsString>) -> std::process::ExitCode {
+    helper::run(arguments)
 }

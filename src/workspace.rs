@@ -5,6 +5,11 @@
 mod detect;
 mod folder;
 mod remove;
+mod setups;
+mod stock;
+mod trees;
 
 pub use detect::{Commands, detect_commands};
 pub use folder::{RunFolder, jobs_with_folders, mirror_path, publish_path, remove_all};
+pub use setups::{Begun, SetupKey, Setups, tools_of_this_machine};
+pub use trees::{Found, Trees};

@@ -111,8 +111,7 @@ pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let word = arguments.next().unwrap_or_default();
     if word == crate::sandbox::HELPER_COMMAND {
-        let stage = arguments.next();
-        return crate::sandbox::helper_main(stage.as_deref().and_then(|stage| stage.to_str()));
+        return crate::sandbox::helper_main(arguments);
     }
     if word == crate::retrieval::apart::HELPER_COMMAND {
         return crate::retrieval::apart::helper_main();

@@ -64,6 +64,9 @@ pub(super) fn with_model(
         indexes: record::folder(config, surroundings)
             .filter(|_| config.retrieval.enabled)
             .and_then(|records| Some(indexes(config, surroundings, &git, records.parent()?))),
+        trees: None,
+        setups: None,
+        workspace: config.workspace.clone(),
         retrieval: config.retrieval.clone(),
         skills: skills(&config.agent)?,
         budget: config.budget.clone(),

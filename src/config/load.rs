@@ -62,6 +62,7 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         web: WebConfig::read(&mut reader),
         agent: AgentConfig::read(&mut reader),
         retrieval: RetrievalConfig::read(&mut reader),
+        workspace: WorkspaceConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),

@@ -134,6 +134,14 @@ impl Sandbox for Guarded {
         self.inner.layers().await
     }
 
+    async fn left_by_setup(
+        &self,
+        base: &CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<Option<PathBuf>, SandboxError> {
+        self.inner.left_by_setup(base, cancel).await
+    }
+
     async fn close(&self) {
         self.inner.close().await;
     }

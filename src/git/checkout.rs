@@ -39,6 +39,21 @@ pub(super) async fn check_out(
     base_git: &Path,
     workspace: &Path,
 ) -> Result<(), GitError> {
+    base_repository(git, mirror, remote, at, base_git).await?;
+    let index = base_git.join("index");
+    fill(git, base_git, at, &index, workspace).await?;
+    make_inner_git(at, &index, workspace)?;
+    make_readable(base_git).map_err(|error| failed(base_git, &error))
+}
+
+/// A bare repository with exactly one commit, whose tree is small enough for a disk.
+pub(super) async fn base_repository(
+    git: &Git,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+    base_git: &Path,
+) -> Result<(), GitError> {
     let objects = mirror::complete_objects(git, mirror, remote, at).await?;
     init_bare(git, base_git, at).await?;
     // Known deltas are kept, new ones are not looked for.
@@ -46,27 +61,47 @@ pub(super) async fn check_out(
         .stdin(objects)
         .run()
         .await?;
-    write(&base_git.join("shallow"), &format!("{at}\n"))?;
+    begin_at(git, base_git, at, None).await?;
+    measure(git, base_git, at).await
+}
+
+/// Names the commit in a bare repository that has neither its parents nor those of `other`.
+pub(super) async fn begin_at(
+    git: &Git,
+    base_git: &Path,
+    at: &CommitSha,
+    other: Option<&CommitSha>,
+) -> Result<(), GitError> {
+    let other = other.map(|other| format!("{other}\n")).unwrap_or_default();
+    write(&base_git.join("shallow"), &format!("{at}\n{other}"))?;
     git.call(&["update-ref", "refs/heads/base"])
         .arg(at.as_str())
         .git_dir(base_git)
         .run()
         .await?;
-    measure(git, base_git, at).await?;
-    fs::create_dir_all(workspace).map_err(|error| failed(workspace, &error))?;
-    let index = base_git.join("index");
+    Ok(())
+}
+
+/// The files of a commit in an empty folder, and the index that knows them.
+pub(super) async fn fill(
+    git: &Git,
+    base_git: &Path,
+    at: &CommitSha,
+    index: &Path,
+    into: &Path,
+) -> Result<(), GitError> {
+    fs::create_dir_all(into).map_err(|error| failed(into, &error))?;
     git.call(&["read-tree", "-u", "--reset"])
         .arg(at.as_str())
         .git_dir(base_git)
         .config("core.bare=false")
         .config("core.symlinks=true")
         .config("checkout.workers=0")
-        .env("GIT_WORK_TREE", workspace)
-        .env("GIT_INDEX_FILE", &index)
+        .env("GIT_WORK_TREE", into)
+        .env("GIT_INDEX_FILE", index)
         .run()
         .await?;
-    make_inner_git(at, &index, workspace)?;
-    make_readable(base_git).map_err(|error| failed(base_git, &error))
+    Ok(())
 }
 
 /// Packs objects of one repository straight into place in another. Both are ours to trust: the
@@ -122,7 +157,7 @@ fn object_format(id: &CommitSha) -> &'static str {
 }
 
 /// Refuses trees that no disk should hold, before anything is written.
-async fn measure(git: &Git, base_git: &Path, at: &CommitSha) -> Result<(), GitError> {
+pub(super) async fn measure(git: &Git, base_git: &Path, at: &CommitSha) -> Result<(), GitError> {
     let listing = git
         .call(&["ls-tree", "-r", "-z", "--full-tree", "--format=%(objectsize:padded)"])
         .arg(at.as_str())
@@ -153,7 +188,7 @@ async fn measure(git: &Git, base_git: &Path, at: &CommitSha) -> Result<(), GitEr
 }
 
 /// The sandbox's own `.git`: a few files written by hand, its objects borrowed.
-fn make_inner_git(at: &CommitSha, index: &Path, workspace: &Path) -> Result<(), GitError> {
+pub(super) fn make_inner_git(at: &CommitSha, index: &Path, workspace: &Path) -> Result<(), GitError> {
     let inner = workspace.join(".git");
     // Plain `create_dir`: had the tree brought a `.git`, this would fail instead of writing into it.
     fs::create_dir(&inner).map_err(|error| failed(&inner, &error))?;
@@ -187,7 +222,7 @@ fn inner_config(at: &CommitSha) -> String {
 }
 
 /// The sandbox's user is another one than ours: whatever our umask is, it can read this.
-fn make_readable(folder: &Path) -> io::Result<()> {
+pub(super) fn make_readable(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -200,10 +235,10 @@ fn make_readable(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, content: &str) -> Result<(), GitError> {
+pub(super) fn write(path: &Path, content: &str) -> Result<(), GitError> {
     fs::write(path, content).map_err(|error| failed(path, &error))
 }
 
-fn failed(path: &Path, error: &io::Error) -> GitError {
+pub(super) fn failed(path: &Path, error: &io::Error) -> GitError {
     GitError::Failed(format!("{}: {error}", path.display()))
 }

@@ -316,24 +316,28 @@ pub(super) async fn complete_objects(
     remote: &Remote,
     at: &CommitSha,
 ) -> Result<Vec<u8>, GitError> {
+    objects_beside(git, mirror, remote, at, None).await
+}
+
+/// The same but for those that the tree of another commit has, which is there.
+pub(super) async fn objects_beside(
+    git: &Git,
+    mirror: &Path,
+    remote: &Remote,
+    at: &CommitSha,
+    beside: Option<&CommitSha>,
+) -> Result<Vec<u8>, GitError> {
     if !has_commit(git, mirror, at).await? {
         fetch_objects(git, mirror, remote, &[at.to_string()]).await?;
     }
     // The second round covers folders that were missing too, whose contents the first cannot see.
     for _ in 0..3 {
-        let output = git
-            .call(&[
-                "rev-list",
-                "--objects",
-                "--no-object-names",
-                "--missing=print",
-                "--no-walk",
-            ])
-            .arg(at.as_str())
-            .git_dir(mirror)
-            .max_stdout(MAX_OBJECT_LIST)
-            .run()
-            .await?;
+        let call = git.call(&["rev-list", "--objects", "--no-object-names", "--missing=print"]);
+        let call = match beside {
+            None => call.arg("--no-walk").arg(at.as_str()),
+            Some(beside) => call.arg(format!("{at}^{{tree}}")).arg(format!("^{beside}^{{tree}}")),
+        };
+        let output = call.git_dir(mirror).max_stdout(MAX_OBJECT_LIST).run().await?;
         let text = String::from_utf8_lossy(&output.stdout);
         let missing: Vec<String> = text
             .lines()
@@ -341,7 +345,11 @@ pub(super) async fn complete_objects(
             .map(str::to_owned)
             .collect();
         if missing.is_empty() {
-            return Ok(output.stdout);
+            let mut objects = output.stdout;
+            if beside.is_some() {
+                objects.extend(format!("{at}\n").bytes());
+            }
+            return Ok(objects);
         }
         fetch_objects(git, mirror, remote, &missing).await?;
     }

@@ -244,6 +244,16 @@ pub fn edited(language: Language) -> &'static str {
     )
 }
 
+/// A command that prepares the checkout failed. `tail` is what it said last.
+pub fn setup_failed(language: Language, command: &str, how: &str, tail: &str) -> String {
+    let fence = crate::text::code_fence(tail);
+    let said = format!("{fence}\n{tail}\n{fence}");
+    language.pick(
+        format!("the set-up command `{command}` failed ({how}). It said last:\n\n{said}\n\nMend it, or change `setup` in `.github/forgehand.toml`"),
+        format!("准备命令 `{command}` 失败（{how}）。它最后的输出：\n\n{said}\n\n请修复它，或修改 `.github/forgehand.toml` 中的 `setup`"),
+    )
+}
+
 /// The branch is not where it was.
 pub fn head_moved(language: Language, from: &str, to: &str) -> String {
     language.pick(

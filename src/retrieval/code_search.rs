@@ -268,6 +268,14 @@ pub struct Present {
 }
 
 impl CodeSearch {
+    /// The same with another time from which on files count as edited, for an index that was begun
+    /// before there were files.
+    #[must_use]
+    pub fn edited_since(mut self, since_ns: i64) -> Self {
+        self.since_ns = since_ns;
+        self
+    }
+
     /// What an agent should know of the first commit before it looks itself, waited for at most so
     /// long: the places that a task is about, and a map of the repository around them. `count` says
     /// how many tokens a text has.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::guidance::text_of;
 use super::template::template_of;
-use super::{Ports, Work, checks, guidance_of, reviewing, threads};
+use super::{Ports, SetupOf, Work, checks, guidance_of, reviewing, threads};
 use crate::agent::Brief;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -151,7 +151,11 @@ pub async fn gather(
     let guidance = guidance_of(ports, &mirror, &remote, &default, &files).await?;
     let setup = match &repo_config.setup {
         Some(setup) => setup.clone(),
-        None => reader.commands(&base).await?.setup,
+        None => set_up_by(&reader.commands(&base).await?, ports.egress.is_closed()),
+    };
+    let setup_of = SetupOf {
+        is_named: repo_config.setup.is_some(),
+        is_default_branch: base == default,
     };
     Ok(Gathered {
         work: Work {
@@ -161,10 +165,17 @@ pub async fn gather(
             remote: remote.clone(),
             base,
             setup,
+            setup_of,
             repo_config,
         },
         target,
     })
+}
+
+/// The commands that set a checkout up: what needs the network only where there is a way out.
+fn set_up_by(found: &Commands, is_closed: bool) -> Vec<String> {
+    let fetch = found.fetch.iter().filter(|_| !is_closed);
+    found.setup.iter().chain(fetch).cloned().collect()
 }
 
 /// The trigger still stands: open, labelled, and with the text that the person saw who asked. A

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::egress::sandbox_over;
-use super::opening::fresh;
+use super::opening::{Source, fresh};
+use super::setup::set_up;
 use super::{ChangeSet, Desk, Ports, Work, verify};
 use crate::event::{CheckRun, Side};
 use crate::git::{Conflict, GitError, Import, Line, Merge, Merged, Remote, Signature, TreePolicy};
@@ -332,18 +333,15 @@ fn listed(conflicts: &[Conflict]) -> String {
 pub(super) async fn checks_before(desk: &Desk<'_>, work: &Work, joined: &Joined) -> Result<Vec<CheckRun>, JobError> {
     let ports = desk.ports;
     let beside = desk.folder.root().join("before");
-    let folder = fresh(
-        ports,
-        &beside,
-        &desk.place.job,
-        &work.mirror,
-        &work.remote,
-        &joined.before,
-    )
-    .await?;
+    let source = Source {
+        repo: &work.mirror,
+        remote: &work.remote,
+        at: &joined.before,
+    };
+    let folder = fresh(ports, &beside, &desk.place.job, source, work).await?;
     let sandbox = sandbox_over(ports, work, &folder, desk.gate).await?;
     let result = async {
-        verify::set_up(&sandbox, &work.setup, desk.recorder, desk.cancel).await?;
+        set_up(desk, &work.setup, &folder, &sandbox).await?;
         verify::run_checks(&sandbox, &work.brief.checks, Side::Base, desk.recorder, desk.cancel).await
     }
     .await;

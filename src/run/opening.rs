@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::egress::{open_gate, sandbox_over};
-use super::{Earlier, Place, Ports, Work, restore};
+use super::{Earlier, Place, Ports, Work, restore, setup};
 use crate::egress::Gate;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -16,7 +16,7 @@ use crate::job::JobError;
 use crate::recorder::Recorder;
 use crate::retrieval::code_search::CodeSearch;
 use crate::sandbox::Sandbox;
-use crate::workspace::RunFolder;
+use crate::workspace::{Found, RunFolder};
 
 /// What a run works in.
 pub(super) struct Opened {
@@ -30,7 +30,8 @@ pub(super) struct Opened {
     pub(super) code: Option<CodeSearch>,
 }
 
-/// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one.
+/// Opens the sandbox over the checkout, made anew unless an earlier attempt left a complete one. The
+/// index of the code does not wait for the files.
 pub(super) async fn open(
     ports: &Ports,
     work: &Work,
@@ -38,22 +39,38 @@ pub(super) async fn open(
     place: &Place,
     recorder: &Recorder,
 ) -> Result<Opened, JobError> {
-    let folder = match earlier.folder.take() {
-        Some(folder) => folder,
+    let index = || {
+        let indexes = ports.indexes.as_ref();
+        indexes.map(|indexes| indexes.begin(&work.mirror, &work.base, i64::MAX))
+    };
+    let (folder, code) = match earlier.folder.take() {
+        Some(folder) => (folder, index()),
         None => {
-            let folder = fresh(
-                ports,
-                &place.state_dir,
-                &place.job,
-                &work.mirror,
-                &work.remote,
-                &work.base,
-            )
-            .await?;
+            let folder = create(&place.state_dir, &place.job).await?;
+            let code = {
+                let source = Source {
+                    repo: &work.mirror,
+                    remote: &work.remote,
+                    at: &work.base,
+                };
+                let found = find(ports, &folder, source).await?;
+                if found.is_none() {
+                    ports.git.complete(source.repo, source.remote, source.at).await?;
+                }
+                let code = index();
+                let makes = match earlier.joined {
+                    // A merge is opened once.
+                    Some(_) => Makes::Nothing,
+                    None => Makes::Tree,
+                };
+                fill(ports, &folder, source, found, makes).await?;
+                setup::begin(ports, &folder, source, work).await?;
+                code
+            };
             if let Some(bundle) = &earlier.bundle {
                 restore::lay_down(&folder, bundle).await?;
             }
-            folder
+            (folder, code)
         }
     };
     let gate = open_gate(ports, work, &folder)?;
@@ -69,34 +86,86 @@ pub(super) async fn open(
             sandbox: description,
         })
         .await?;
-    let indexes = ports.indexes.as_ref();
     Ok(Opened {
-        code: indexes.map(|indexes| indexes.begin(&work.mirror, &work.base, since_ns)),
         folder,
         sandbox,
         gate,
+        code: code.map(|code| code.edited_since(since_ns)),
     })
 }
 
-/// A fresh run folder with the files of a commit.
+/// Where files come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// The bare repository.
+    pub(super) repo: &'a Path,
+    /// Where it gets missing objects from.
+    pub(super) remote: &'a Remote,
+    /// The commit.
+    pub(super) at: &'a CommitSha,
+}
+
+/// What is kept of a checkout for later ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Makes {
+    /// A prepared tree.
+    Tree,
+    /// Nothing: its commit is of this run alone.
+    Nothing,
+}
+
+/// A fresh run folder with the files of a commit that is of this run alone, or was seen before.
 pub(super) async fn fresh(
     ports: &Ports,
     state_dir: &Path,
     job: &JobId,
-    mirror: &Path,
-    remote: &Remote,
-    at: &CommitSha,
+    source: Source<'_>,
+    work: &Work,
 ) -> Result<RunFolder, JobError> {
+    let folder = create(state_dir, job).await?;
+    let found = find(ports, &folder, source).await?;
+    fill(ports, &folder, source, found, Makes::Nothing).await?;
+    setup::begin(ports, &folder, source, work).await?;
+    Ok(folder)
+}
+
+async fn create(state_dir: &Path, job: &JobId) -> Result<RunFolder, JobError> {
     let (state_dir, job) = (state_dir.to_owned(), job.clone());
     let created = tokio::task::spawn_blocking(move || RunFolder::create(&state_dir, &job)).await;
-    let folder = created
+    created
         .map_err(|error| JobError::Retry(error.to_string()))?
-        .map_err(local_failure)?;
-    folder
-        .check_out(&ports.git, mirror, remote, at)
-        .await
-        .map_err(local_failure)?;
-    Ok(folder)
+        .map_err(local_failure)
+}
+
+/// A prepared tree that the folder can lie on.
+async fn find(ports: &Ports, folder: &RunFolder, source: Source<'_>) -> Result<Option<Found>, JobError> {
+    match &ports.trees {
+        Some(trees) => trees.find(folder, source.repo, source.at).await.map_err(local_failure),
+        None => Ok(None),
+    }
+}
+
+/// Fills a folder from a prepared tree, which is made where it is missing and worth it, or from the
+/// repository.
+async fn fill(
+    ports: &Ports,
+    folder: &RunFolder,
+    source: Source<'_>,
+    found: Option<Found>,
+    makes: Makes,
+) -> Result<(), JobError> {
+    let Source { repo, remote, at } = source;
+    let filled = async {
+        match (&ports.trees, found) {
+            (Some(trees), Some(found)) => trees.lay(folder, &found, repo, remote).await,
+            (Some(trees), None) if makes == Makes::Tree => {
+                let made = trees.make(folder, repo, remote, at).await?;
+                trees.lay(folder, &made, repo, remote).await
+            }
+            _ => folder.check_out(&ports.git, repo, remote, at).await,
+        }
+    };
+    filled.await.map_err(local_failure)
 }
 
 /// The number that a run's user id is made from: by folder, so that it is the same after a

@@ -27,8 +27,10 @@ rm "$HOME/forgehand-change.bundle"
 
 /// Puts the bundle into a fresh folder that no sandbox has seen yet.
 pub(super) async fn lay_down(folder: &RunFolder, bundle: &[u8]) -> Result<(), JobError> {
-    let path = folder.home().join(BUNDLE);
+    let home = folder.own_home();
+    let path = home.join(BUNDLE);
     let write = async {
+        tokio::fs::create_dir_all(&home).await?;
         let mut options = tokio::fs::File::options();
         let mut file = options.write(true).create_new(true).open(&path).await?;
         file.write_all(bundle).await?;

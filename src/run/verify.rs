@@ -7,7 +7,8 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::egress::sandbox_over;
-use super::opening::fresh;
+use super::opening::{Source, fresh};
+use super::setup::set_up;
 use super::{ChangeSet, Desk, Work, stage};
 use crate::agent::Stop;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
@@ -136,41 +137,6 @@ fn exit_in_words(check: &CheckRun) -> String {
     }
 }
 
-/// Runs the set-up commands; what failed comes back as notes for the agent, since a broken set-up
-/// may be the very thing to mend.
-pub(super) async fn set_up(
-    sandbox: &Arc<dyn Sandbox>,
-    commands: &[String],
-    recorder: &Recorder,
-    cancel: &CancellationToken,
-) -> Result<Vec<String>, JobError> {
-    let mut notes = Vec::new();
-    for command in commands {
-        let ran = sandbox.exec(&Exec::shell(command.clone()), cancel).await?;
-        let took_ms = u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX);
-        recorder
-            .record(RunEvent::SetUpRan {
-                command: command.clone(),
-                exit_code: ran.code(),
-                took_ms,
-            })
-            .await?;
-        if ran.code() != Some(0) {
-            let how = match &ran.exit {
-                Exit::Code(code) => format!("exit code {code}"),
-                Exit::Signal(signal) => format!("signal {signal}"),
-                Exit::Limit(limit) => limit.clone(),
-                Exit::Cancelled => "the run was stopped".to_owned(),
-            };
-            notes.push(format!(
-                "The set-up command `{command}` failed ({how}):\n{}",
-                tail_of(&ran.output)
-            ));
-        }
-    }
-    Ok(notes)
-}
-
 /// Runs set-up and checks on a fresh checkout of exactly the tree that would be published, so
 /// that nothing the agent left beside it can help.
 pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet) -> Result<Vec<CheckRun>, JobError> {
@@ -186,10 +152,15 @@ pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet)
             .commit(&change.import, &work.base, "verification", &by)
             .await?;
         let beside = desk.folder.root().join("verify");
-        let folder = fresh(ports, &beside, &desk.place.job, &change.import.repo, &work.remote, &sha).await?;
+        let source = Source {
+            repo: &change.import.repo,
+            remote: &work.remote,
+            at: &sha,
+        };
+        let folder = fresh(ports, &beside, &desk.place.job, source, work).await?;
         let sandbox = sandbox_over(ports, work, &folder, desk.gate).await?;
         let result = async {
-            set_up(&sandbox, &work.setup, desk.recorder, cancel).await?;
+            set_up(desk, &work.setup, &folder, &sandbox).await?;
             run_checks(&sandbox, &work.brief.checks, Side::Head, desk.recorder, cancel).await
         }
         .await;
@@ -234,7 +205,7 @@ pub(super) async fn run_checks(
 }
 
 /// The last lines of an output: what failed stands there, and not before it.
-fn tail_of(output: &str) -> String {
+pub(super) fn tail_of(output: &str) -> String {
     let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_TAIL_BYTES));
     let from = match output[from..].find('\n') {
         Some(end) if from > 0 => from + end + 1,

@@ -134,6 +134,7 @@ impl DockerSandbox {
             group: Membership::default(),
             way_out: door.map(|door| door.inner.clone()),
             task,
+            join: None,
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use super::SandboxFolders;
+use super::overlay::uppers_of;
 use super::spec::HostFolders;
 
 /// Folders that would show the machine instead of a compiler.
@@ -39,7 +40,11 @@ pub(super) fn prepare(
     uid: Option<u32>,
 ) -> Result<(HostFolders, PathBuf), String> {
     let tmp = folders.home.with_file_name("tmp");
-    for folder in [&folders.workspace, &folders.home, &folders.out, &tmp] {
+    let uppers = uppers_of(folders);
+    for folder in [&folders.workspace, &folders.home, &folders.out, &tmp]
+        .into_iter()
+        .chain(&uppers)
+    {
         let failed = |error: io::Error| format!("prepare the folder {}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(failed)?;
         if let Some(uid) = uid {

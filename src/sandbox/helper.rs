@@ -4,8 +4,10 @@
 //! comes over the socket on standard input.
 //! Never outlives the service: the end of the socket ends everything.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,7 +15,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::UnshareFlags;
 
 use super::spec::{Failure, Isolation, Report, Spec, Step, Task, receive, send};
-use super::{bridge, confine, contained, examine, files, identity, raw, remote, root, supervise};
+use super::{bridge, confine, contained, examine, files, identity, overlay, raw, remote, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -33,8 +35,10 @@ const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
     .union(UnshareFlags::NEWUTS);
 
 /// Does the stage; the exit code only says whether the helper itself worked.
-pub(super) fn run(stage: Option<&str>) -> ExitCode {
-    match stage {
+pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let words: Vec<Option<&str>> = arguments.iter().map(|argument| argument.to_str()).collect();
+    match words.first().copied().flatten() {
         Some(contained::HOLD) => return contained::hold(),
         Some(contained::CONTAINED) => return contained::run(),
         Some(remote::SETTLE) => return remote::settle(),
@@ -46,9 +50,12 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
         Ok(socket) => UnixStream::from(socket),
         Err(_) => return ExitCode::FAILURE,
     };
-    let done = match stage {
-        Some(ENTER) => enter(&mut socket),
-        Some(INSIDE) => inside(&mut socket),
+    let done = match words[..] {
+        [Some(ENTER)] => enter(&mut socket, None),
+        [Some(ENTER), Some(holder), _] => enter(&mut socket, Some((holder, Path::new(&arguments[2])))),
+        [Some(INSIDE)] => inside(&mut socket),
+        [Some(overlay::HOLD)] => overlay::hold(&mut socket),
+        [Some(overlay::LEND)] => overlay::lend(),
         _ => Err(Failure::broken(
             "the sandbox helper is started by the service, not by hand",
         )),
@@ -62,9 +69,12 @@ pub(super) fn run(stage: Option<&str>) -> ExitCode {
     }
 }
 
-fn enter(socket: &mut UnixStream) -> Result<(), Failure> {
+/// `holder`: who holds the mount of the workspace, and the lock of those who came to it.
+fn enter(socket: &mut UnixStream, holder: Option<(&str, &Path)>) -> Result<(), Failure> {
     raw::close_others(socket.as_raw_fd()).step(|| "close descriptors".to_owned())?;
     raw::leave_terminal().step(|| "leave the terminal".to_owned())?;
+    // The lock is held until everything inside is gone: by this process, which waits for it.
+    let _lock = holder.map(|(holder, lock)| overlay::join(holder, lock)).transpose()?;
     if rustix::process::geteuid().is_root() {
         raw::unshare(NAMESPACES).step(|| "create namespaces as root".to_owned())?;
     } else {

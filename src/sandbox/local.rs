@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use base64::Engine as _;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::cgroup::{self, Group};
 use super::output::SharedOutput;
+use super::overlay::{Holder, Join, Layers};
 use super::process::{self, Ended, Stopped, Stops};
 use super::remedy::Facts;
 use super::root::View;
@@ -20,7 +22,7 @@ use super::spec::{CommandTask, HostFolders, Isolation, Limits, Report, Spec, Tas
 use super::{
     BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Layer, Part, Program, Sandbox,
     SandboxDescription, SandboxError, SandboxFolders, SnapshotRequest, Started, WayOut, examine, export, folders,
-    layer, snapshot,
+    layer, left, snapshot,
 };
 use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
@@ -61,6 +63,8 @@ pub(super) struct LocalSandbox {
     running: TaskTracker,
     background: Background,
     spares: Spares,
+    join: Option<Join>,
+    holder: Mutex<Option<Holder>>,
 }
 
 pub(super) async fn open(
@@ -75,14 +79,23 @@ pub(super) async fn open(
     let toolchains = config.toolchains.clone();
     let prepared = tokio::task::spawn_blocking(move || {
         let prepared = folders::prepare(&folders, &toolchains, uid)?;
-        Ok((prepared, cgroup::Bases::find()))
+        let layers = Layers::of(&folders, uid)?;
+        let prepared = folders::prepare(&folders, &toolchains, uid)?;
+        Ok((prepared, layers, cgroup::Bases::find()))
     });
-    let ((folders, out), groups) = prepared
+    let ((folders, out), layers, groups) = prepared
         .await
         .map_err(|error| SandboxError::Broken(error.to_string()))
         .and_then(|prepared| prepared.map_err(SandboxError::Broken))?;
+    let helper = config.helper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+    let (holder, join) = match &layers {
+        Some(layers) => Holder::start(&helper, layers)
+            .await
+            .map(|(holder, join)| (Some(holder), Some(join)))?,
+        None => (None, None),
+    };
     let mut sandbox = LocalSandbox {
-        helper: config.helper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+        helper,
         isolation: Isolation::Namespaces,
         uid,
         folders,
@@ -106,9 +119,11 @@ pub(super) async fn open(
         running: TaskTracker::new(),
         background: Background::default(),
         spares: Spares::default(),
+        join,
+        holder: Mutex::new(holder),
     };
     match sandbox.probe().await {
-        Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local => {
+        Err(SandboxError::Unavailable { problem, .. }) if config.unsafe_local && sandbox.join.is_none() => {
             sandbox.isolation = Isolation::None;
             let had_way_out = sandbox.way_out.take().is_some();
             sandbox.probe().await?;
@@ -217,6 +232,7 @@ impl LocalSandbox {
             group: group.membership(),
             way_out: self.way_out.clone().filter(|_| goes_out(&task)),
             task,
+            join: self.join.clone(),
         }
     }
 
@@ -486,12 +502,32 @@ impl Sandbox for LocalSandbox {
         Ok(rows.rows())
     }
 
+    async fn left_by_setup(
+        &self,
+        base: &CommitSha,
+        cancel: &CancellationToken,
+    ) -> Result<Option<PathBuf>, SandboxError> {
+        let view = self.view(&self.out);
+        let task = CommandTask {
+            argv: left::argv(&view.base_git, &view.out.clone().unwrap_or_default(), base),
+            folder: String::new(),
+            environment: Vec::new(),
+            stdin: String::new(),
+        };
+        let out = Some(self.out.clone());
+        let output = self.command(task, EXPORT_TIMEOUT, cancel, out).await?;
+        left::found(&output, &self.out).map(Some)
+    }
+
     async fn close(&self) {
         self.closing.cancel();
         self.running.close();
         self.running.wait().await;
         if let Some((spare, _group)) = self.spares.take() {
             spare.end().await;
+        }
+        if let Some(holder) = self.holder.lock().await.take() {
+            holder.end().await;
         }
     }
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::SandboxError;
 use super::helper::{COMMAND, ENTER, INSIDE};
 use super::output::SharedOutput;
+use super::overlay::Join;
 use super::spec::{Isolation, Report, Spec, TERMINATE, Task};
 
 /// How long a command may tidy up after SIGTERM.
@@ -69,7 +70,7 @@ pub(super) async fn run(
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
-    let helper = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
+    let helper = start(helper, spec.isolation, spec.join.as_ref()).map_err(|error| not_started(helper, &error))?;
     Ok(finish(helper, &message, kept, stops).await)
 }
 
@@ -114,7 +115,7 @@ pub(super) async fn prepare(
     stops: Stops<'_>,
 ) -> Result<Result<(Spare, Report), Ended>, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
-    let mut helper = start(helper, spec.isolation).map_err(|error| not_started(helper, &error))?;
+    let mut helper = start(helper, spec.isolation, spec.join.as_ref()).map_err(|error| not_started(helper, &error))?;
     let stop = stops.reached();
     tokio::pin!(stop);
     let mut line = Vec::new();
@@ -194,7 +195,7 @@ async fn finish(helper: Helper, message: &[u8], kept: &SharedOutput, stops: Stop
     }
 }
 
-fn start(helper: &Path, isolation: Isolation) -> std::io::Result<Helper> {
+fn start(helper: &Path, isolation: Isolation, join: Option<&Join>) -> std::io::Result<Helper> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let (reader, writer) = std::io::pipe()?;
     let stage = match isolation {
@@ -204,6 +205,7 @@ fn start(helper: &Path, isolation: Isolation) -> std::io::Result<Helper> {
     ours.set_nonblocking(true)?;
     let child = Command::new(helper)
         .args([COMMAND, stage])
+        .args(join.into_iter().flat_map(Join::arguments))
         .env_clear()
         .current_dir("/")
         .stdin(OwnedFd::from(theirs))
@@ -293,7 +295,7 @@ mod tests {
         std::fs::write(&helper, "#!/bin/sh\nread -r line\n").unwrap();
         std::fs::set_permissions(&helper, std::fs::Permissions::from_mode(0o755)).unwrap();
         for isolation in [Isolation::Namespaces, Isolation::None] {
-            let helper = start(&helper, isolation).unwrap();
+            let helper = start(&helper, isolation, None).unwrap();
             let pid = Pid::from_raw(i32::try_from(helper.child.id().unwrap()).unwrap()).unwrap();
             assert_eq!(rustix::process::getpgid(Some(pid)).unwrap(), pid);
         }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Membership;
 use super::examine::Examined;
+use super::overlay::Join;
 use super::{FileReply, FileRequest, WayOut};
 
 /// Largest spec: a file of `MAX_TRANSFER` bytes in base64, twice encoded as JSON at worst.
@@ -36,6 +37,9 @@ pub(super) struct Spec {
     /// Where commands get out, if anywhere.
     pub(super) way_out: Option<WayOut>,
     pub(super) task: Task,
+    /// Where the workspace is mounted already. The helper is told before it reads this.
+    #[serde(skip)]
+    pub(super) join: Option<Join>,
 }
 
 /// How much of the machine the command sees.

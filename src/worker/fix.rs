@@ -121,6 +121,8 @@ impl Worker {
         let ports = Ports {
             people: Arc::new(Pausing::open(self, in_hand).await?),
             memory: Some(self.memory(in_hand)),
+            trees: self.ports.trees.as_ref().map(|trees| trees.of(job.repo_id)),
+            setups: self.ports.setups.as_ref().map(|setups| setups.of(job.repo_id)),
             ..self.ports.clone()
         };
         // A conflict with what was pushed meanwhile is not work to be kept: what it is about is stored.

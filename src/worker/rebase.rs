@@ -289,6 +289,8 @@ impl Worker {
         };
         let ports = Ports {
             memory: Some(self.memory(in_hand)),
+            trees: self.ports.trees.as_ref().map(|trees| trees.of(job.repo_id)),
+            setups: self.ports.setups.as_ref().map(|setups| setups.of(job.repo_id)),
             ..self.ports.clone()
         };
         let working = run::work(&ports, work, earlier, &place, &in_hand.recorder, &in_hand.cancel);

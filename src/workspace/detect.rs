@@ -1,6 +1,6 @@
 //! How a repository is tested, read from its own files. Pure: the caller brings the list of files
 //! and a way to read one. The first match of this order decides: Cargo, npm and its kin, Python,
-//! Go, Perl, a Makefile, CMake, Meson, Maven, Gradle, then scripts with a telling name. A repository
+//! Go, Perl, Ruby, PHP, .NET, Elixir, a Makefile, CMake, Meson, Maven, Gradle, then scripts with a telling name. A repository
 //! that wants something else says so in its own configuration. Never guesses inside subfolders.
 
 use std::collections::HashSet;
@@ -10,6 +10,8 @@ use std::collections::HashSet;
 pub struct Commands {
     /// Prepare the checkout, for example install what a lockfile names.
     pub setup: Vec<String>,
+    /// Fetch what a lockfile names, so that `test` finds it: of use only where there is a network.
+    pub fetch: Vec<String>,
     /// Verify a change.
     pub test: Vec<String>,
 }
@@ -40,8 +42,9 @@ pub fn detect_commands(files: &[String], read: impl Fn(&str) -> Option<String>) 
         files: files.iter().map(String::as_str).collect(),
         read: &read,
     };
-    let detectors: [fn(&Checkout<'_>) -> Option<Commands>; 11] =
-        [cargo, node, python, go, perl, make, cmake, meson, maven, gradle, script];
+    let detectors: [fn(&Checkout<'_>) -> Option<Commands>; 15] = [
+        cargo, node, python, go, perl, ruby, php, dotnet, elixir, make, cmake, meson, maven, gradle, script,
+    ];
     detectors
         .iter()
         .find_map(|detector| detector(&checkout))
@@ -73,12 +76,29 @@ impl Checkout<'_> {
 fn testing(lines: &[&str]) -> Commands {
     Commands {
         setup: Vec::new(),
+        fetch: Vec::new(),
         test: lines.iter().map(|line| (*line).to_owned()).collect(),
     }
 }
 
+/// Commands that test, and one that fetches what they need.
+fn fetching(fetch: &str, lines: &[&str]) -> Commands {
+    Commands {
+        fetch: vec![fetch.to_owned()],
+        ..testing(lines)
+    }
+}
+
 fn cargo(checkout: &Checkout<'_>) -> Option<Commands> {
-    checkout.has("Cargo.toml").then(|| testing(&["cargo test"]))
+    if !checkout.has("Cargo.toml") {
+        return None;
+    }
+    let test = ["cargo test"];
+    // Without a lockfile, fetching would leave one in the change, as testing does.
+    Some(match checkout.has("Cargo.lock") {
+        true => fetching("cargo fetch --locked", &test),
+        false => testing(&test),
+    })
 }
 
 fn node(checkout: &Checkout<'_>) -> Option<Commands> {
@@ -116,7 +136,7 @@ fn node(checkout: &Checkout<'_>) -> Option<Commands> {
     };
     Some(Commands {
         setup: needs_packages.then(|| install.to_owned()).into_iter().collect(),
-        test: vec![test.to_owned()],
+        ..testing(&[test])
     })
 }
 
@@ -175,7 +195,82 @@ fn is_plain_word(path: &str) -> bool {
 }
 
 fn go(checkout: &Checkout<'_>) -> Option<Commands> {
-    checkout.has("go.mod").then(|| testing(&["go test ./..."]))
+    if !checkout.has("go.mod") {
+        return None;
+    }
+    let test = ["go test ./..."];
+    Some(match checkout.has("go.sum") {
+        true => fetching("go mod download", &test),
+        false => testing(&test),
+    })
+}
+
+/// Ruby with bundler. The gems go into the home folder: in the checkout they would become part of the
+/// change.
+fn ruby(checkout: &Checkout<'_>) -> Option<Commands> {
+    if !checkout.has("Gemfile") {
+        return None;
+    }
+    let mut files = checkout.files.iter();
+    let has_specs = files.any(|file| file.starts_with("spec/") && file.ends_with("_spec.rb"));
+    let mut files = checkout.files.iter();
+    let has_tests = files.any(|file| file.starts_with("test/") && file.ends_with(".rb"));
+    let test = match (has_specs, has_tests && checkout.has("Rakefile")) {
+        (true, _) => "bundle exec rspec",
+        (false, true) => "bundle exec rake test",
+        (false, false) => return None,
+    };
+    let install = "BUNDLE_PATH=\"$HOME/bundle\" BUNDLE_FROZEN=true bundle install --quiet";
+    Some(match checkout.has("Gemfile.lock") {
+        true => fetching(install, &[&format!("BUNDLE_PATH=\"$HOME/bundle\" {test}")]),
+        false => testing(&[test]),
+    })
+}
+
+/// PHP with composer.
+fn php(checkout: &Checkout<'_>) -> Option<Commands> {
+    let text = checkout.text("composer.json")?;
+    let package: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let has_script = package.pointer("/scripts/test").is_some();
+    let has_unit = ["phpunit.xml", "phpunit.xml.dist"]
+        .iter()
+        .any(|name| checkout.has(name));
+    let test = match (has_script, has_unit) {
+        (true, _) => "composer test",
+        (false, true) => "vendor/bin/phpunit",
+        (false, false) => return None,
+    };
+    let install = "composer install --no-interaction --no-progress --quiet";
+    let ignores_vendor = checkout.text(".gitignore").is_some_and(|text| {
+        let lines = text.lines().map(|line| line.trim().trim_matches('/'));
+        lines.into_iter().any(|line| line == "vendor")
+    });
+    // What is not ignored would become part of the change.
+    Some(match checkout.has("composer.lock") && ignores_vendor {
+        true => fetching(install, &[test]),
+        false => testing(&[test]),
+    })
+}
+
+fn dotnet(checkout: &Checkout<'_>) -> Option<Commands> {
+    let at_root = |ending: &str| {
+        let mut files = checkout.files.iter();
+        files.any(|file| !file.contains('/') && file.ends_with(ending))
+    };
+    [".sln", ".slnx", ".csproj", ".fsproj"]
+        .iter()
+        .any(|ending| at_root(ending))
+        .then(|| fetching("dotnet restore", &["dotnet test"]))
+}
+
+fn elixir(checkout: &Checkout<'_>) -> Option<Commands> {
+    if !checkout.has("mix.exs") {
+        return None;
+    }
+    Some(match checkout.has("mix.lock") {
+        true => fetching("mix deps.get --check-locked", &["mix test"]),
+        false => testing(&["mix test"]),
+    })
 }
 
 /// A distribution of Perl. One with C in it has to be built first, which would leave a Makefile and
@@ -242,12 +337,10 @@ fn maven(checkout: &Checkout<'_>) -> Option<Commands> {
     if !checkout.has("pom.xml") {
         return None;
     }
-    let wrapper = checkout.has("mvnw");
-    Some(testing(&[if wrapper {
-        "sh ./mvnw -B -q test"
-    } else {
-        "mvn -B -q test"
-    }]))
+    Some(match checkout.has("mvnw") {
+        true => fetching("sh ./mvnw -B -q dependency:go-offline", &["sh ./mvnw -B -q test"]),
+        false => fetching("mvn -B -q dependency:go-offline", &["mvn -B -q test"]),
+    })
 }
 
 fn gradle(checkout: &Checkout<'_>) -> Option<Commands> {

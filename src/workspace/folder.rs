@@ -12,12 +12,38 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::remove::{HOLDING_PREFIX, remove_tree};
+use super::setups::{HOME, WORKSPACE};
+use super::stock::READY;
 use crate::git::{Git, Remote};
 use crate::ids::{CommitSha, JobId, RepoId};
-use crate::sandbox::SandboxFolders;
+use crate::sandbox::{Below, SandboxFolders};
 
 /// Written after a complete checkout, with its commit.
 const MARKER: &str = "ready";
+
+/// What a run folder may lie on, or is being copied from; a file of this name says on which folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A prepared tree.
+    Tree,
+    /// What a set-up left.
+    Setup,
+    /// The home folder of an earlier set-up.
+    Warm,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Setup => "setup",
+            Self::Warm => "warm",
+        }
+    }
+}
+
+/// Written when what a set-up left was copied.
+const SET_UP: &str = "set-up";
 
 /// Written once, when the first sandbox was opened over the checkout.
 const OPENED: &str = "opened";
@@ -54,8 +80,7 @@ impl RunFolder {
     /// A fresh folder; what an earlier attempt left is removed.
     pub fn create(state_dir: &Path, job: &JobId) -> Result<Self> {
         let runs = runs_folder(state_dir)?;
-        fs::create_dir_all(&runs).with_context(|| format!("create {}", runs.display()))?;
-        set_mode(&runs, 0o700)?;
+        create_closed(&runs)?;
         let folder = Self {
             root: runs.join(job.as_str()),
         };
@@ -91,7 +116,33 @@ impl RunFolder {
         let whole = [folder.workspace(), folder.home(), folder.base_git(), folder.out()]
             .iter()
             .all(|part| fs::symlink_metadata(part).is_ok_and(|found| found.is_dir()));
-        Ok(whole.then_some((folder, base)))
+        let is_there = |on: PathBuf| on.join(READY).is_file() && folder.upper().is_dir();
+        let kinds = [Kind::Tree, Kind::Setup, Kind::Warm];
+        let lies = kinds.iter().all(|kind| folder.lies_on(*kind).is_none_or(is_there));
+        Ok((whole && lies).then_some((folder, base)))
+    }
+
+    /// A folder that may be there.
+    pub(super) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Notes what the checkout lies on.
+    pub(super) fn lie_on(&self, kind: Kind, folder: &Path) -> Result<()> {
+        let note = self.root.join(kind.name());
+        let path = folder.to_str().context("the state folder's path is not text")?;
+        write_whole(&note, path).with_context(|| format!("write {}", note.display()))
+    }
+
+    /// What the checkout lies on.
+    pub(super) fn lies_on(&self, kind: Kind) -> Option<PathBuf> {
+        fs::read_to_string(self.root.join(kind.name())).ok().map(PathBuf::from)
+    }
+
+    /// Forgets what the checkout was copied from.
+    pub(super) fn leave(&self, kind: Kind) -> Result<()> {
+        let note = self.root.join(kind.name());
+        fs::remove_file(&note).with_context(|| format!("remove {}", note.display()))
     }
 
     /// Fills the fresh folder with the files of a commit and marks it as complete.
@@ -99,6 +150,11 @@ impl RunFolder {
         git.check_out(mirror, remote, at, &self.base_git(), &self.workspace())
             .await
             .with_context(|| format!("check out {} of {}", at.short(), remote.url))?;
+        self.mark_complete(at)
+    }
+
+    /// Marks the checkout as complete, at its commit.
+    pub(super) fn mark_complete(&self, at: &CommitSha) -> Result<()> {
         let marker = self.root.join(MARKER);
         write_whole(&marker, &format!("{at}\n")).with_context(|| format!("write {}", marker.display()))
     }
@@ -126,9 +182,15 @@ impl RunFolder {
         &self.root
     }
 
-    /// The checkout; the sandbox can write it, so no command of the host ever looks at it.
+    /// The checkout; the sandbox can write it, so no command of the host ever looks at it. Empty on this
+    /// side where it lies on a prepared tree.
     pub fn workspace(&self) -> PathBuf {
         self.root.join("workspace")
+    }
+
+    /// What differs from the prepared tree that the checkout lies on, if it lies on one.
+    pub(super) fn upper(&self) -> PathBuf {
+        self.root.join("upper")
     }
 
     /// Home of the sandbox's user.
@@ -165,7 +227,42 @@ impl RunFolder {
             home: self.home(),
             base_git: self.base_git(),
             out: self.out(),
+            below: self.below(),
         }
+    }
+
+    fn below(&self) -> Option<Below> {
+        let tree = self.lies_on(Kind::Tree)?.join("tree");
+        let setup = self.lies_on(Kind::Setup);
+        let home = setup.clone().or_else(|| self.lies_on(Kind::Warm));
+        Some(Below {
+            workspace: setup
+                .map(|setup| setup.join(WORKSPACE))
+                .into_iter()
+                .chain([tree])
+                .collect(),
+            home: home.map(|home| home.join(HOME)),
+        })
+    }
+
+    /// Whether set-up was done before, so that its commands need not run.
+    pub fn is_set_up(&self) -> bool {
+        let lies = |kind| self.lies_on(kind).is_some();
+        lies(Kind::Tree) && lies(Kind::Setup) || self.root.join(SET_UP).exists()
+    }
+
+    /// Where this side puts a file into the home folder before the sandbox is opened.
+    pub fn own_home(&self) -> PathBuf {
+        match self.below().and_then(|below| below.home) {
+            Some(_) => self.root.join("home-upper"),
+            None => self.home(),
+        }
+    }
+
+    /// Notes that what a set-up left was copied here.
+    pub(super) fn mark_set_up(&self) -> Result<()> {
+        let note = self.root.join(SET_UP);
+        write_whole(&note, "").with_context(|| format!("write {}", note.display()))
     }
 
     /// Removes everything, whatever the sandbox did to it. The sandbox must be closed.
@@ -200,8 +297,14 @@ fn runs_folder(state_dir: &Path) -> Result<PathBuf> {
 }
 
 /// Sandboxes bind these folders and git runs elsewhere.
-fn absolute(state_dir: &Path) -> Result<PathBuf> {
+pub(super) fn absolute(state_dir: &Path) -> Result<PathBuf> {
     std::path::absolute(state_dir).with_context(|| format!("find {}", state_dir.display()))
+}
+
+/// A folder for our user alone.
+pub(super) fn create_closed(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    set_mode(folder, 0o700)
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {

@@ -69,6 +69,7 @@ impl Bench {
             home: folder.path().join("home"),
             base_git: folder.path().join("base.git"),
             out: folder.path().join("out"),
+            below: None,
         };
         for made in [&folders.workspace, &folders.base_git] {
             std::fs::create_dir(made).expect("a folder");

@@ -2,7 +2,7 @@
 //! hold for each backend are told on each, as root twice: as root, and in a thread that became an
 //! ordinary user. Without `FORGEHAND_TEST_DOCKER` the containers are left out, and that is said.
 
-mod backends;
+pub mod backends;
 mod cases;
 mod docker;
 mod egress;
@@ -118,6 +118,7 @@ impl Run {
             home: folder.join("home"),
             base_git: folder.join("base.git"),
             out: folder.join("out"),
+            below: None,
         }
     }
 

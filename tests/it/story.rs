@@ -28,6 +28,7 @@ mod restart;
 mod review;
 mod reviews;
 mod secret;
+mod setup;
 mod stop;
 mod threads;
 mod trust;

@@ -1,5 +1,7 @@
 //! Run folders: made, found again after a restart, removed whatever a sandbox did, and swept.
 
+mod trees;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;

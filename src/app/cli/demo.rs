@@ -331,6 +331,7 @@ async fn look_for_compilers(ports: &Ports, folder: &Path) -> anyhow::Result<()> 
         home: scratch.join("home"),
         base_git: scratch.join("base.git"),
         out: scratch.join("out"),
+        below: None,
     };
     for folder in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;

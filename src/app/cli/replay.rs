@@ -29,7 +29,7 @@ use crate::memory::{Keeper, Lasting, Memory};
 use crate::model::{ChatReply, FinishReason, Message, Replay, ReplayedAgent, Role};
 use crate::recorder::Recorder;
 use crate::repo_config::RepoConfig;
-use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, RecordedMemory, Work};
+use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, RecordedMemory, SetupOf, Work};
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
 use crate::text;
@@ -356,6 +356,7 @@ fn work(record: &Record, mirror: PathBuf) -> Work {
         },
         base: record.base.clone(),
         setup: record.setup.clone(),
+        setup_of: SetupOf::default(),
         repo_config: RepoConfig {
             protected_paths: record.protected_paths.clone(),
             ..RepoConfig::default()

@@ -25,7 +25,7 @@ use crate::memory::{Keeper, Lasting, Memory};
 use crate::phrase::{self, Language};
 use crate::recorder::Recorder;
 use crate::repo_config::{MAX_REPO_CONFIG_BYTES, REPO_CONFIG_PATH, RepoConfig};
-use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, Work};
+use crate::run::{self, ChangeSet, Earlier, Finished, Place, Ports, SetupOf, Work};
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
 use crate::text;
@@ -488,6 +488,7 @@ impl Local<'_> {
             remote,
             base,
             setup,
+            setup_of: SetupOf::default(),
             repo_config,
         })
     }

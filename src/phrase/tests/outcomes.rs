@@ -143,6 +143,7 @@ fn reason() -> Vec<Said> {
         pull_over_meanwhile("2", true);
         pull_over_meanwhile("2", false);
         unlabelled("agent");
+        setup_failed("npm ci", "exit code 1", "npm error code ENOTFOUND");
         unknown_text();
         edited();
         head_moved("1a2b3c", "4d5e6f");

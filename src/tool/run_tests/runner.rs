@@ -272,6 +272,7 @@ mod tests {
     fn check(test: &[&str], package: &str, names: &[&str], file: &str, expected: &str) {
         let commands = Commands {
             setup: Vec::new(),
+            fetch: Vec::new(),
             test: test.iter().map(|line| (*line).to_owned()).collect(),
         };
         let runner = Runner::of(&commands, |_| Some(package.to_owned())).unwrap();

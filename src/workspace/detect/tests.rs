@@ -15,6 +15,59 @@ fn check(files: &[(&str, &str)], expected: &str) {
     assert_eq!(found.join(" | "), expected, "{files:?}");
 }
 
+/// Only what is fetched where there is a network.
+#[track_caller]
+fn check_fetch(files: &[(&str, &str)], fetch: &str, test: &str) {
+    check(files, test);
+    let names: Vec<String> = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+    let read = |path: &str| {
+        let found = files.iter().find(|(name, _)| *name == path);
+        found.map(|(_, text)| (*text).to_owned())
+    };
+    assert_eq!(detect_commands(&names, read).fetch.join(" | "), fetch, "{files:?}");
+}
+
+#[test]
+fn what_a_lockfile_names_is_fetched_where_there_is_a_network() {
+    check_fetch(
+        &[("Cargo.toml", ""), ("Cargo.lock", "")],
+        "cargo fetch --locked",
+        "cargo test",
+    );
+    check_fetch(&[("Cargo.toml", "")], "", "cargo test");
+    check_fetch(&[("go.mod", ""), ("go.sum", "")], "go mod download", "go test ./...");
+    check_fetch(
+        &[("mix.exs", ""), ("mix.lock", "")],
+        "mix deps.get --check-locked",
+        "mix test",
+    );
+    check_fetch(
+        &[("App.sln", ""), ("src/App.csproj", "")],
+        "dotnet restore",
+        "dotnet test",
+    );
+    check_fetch(&[("sub/App.csproj", "")], "", "");
+    check_fetch(
+        &[("Gemfile", ""), ("Gemfile.lock", ""), ("spec/a_spec.rb", "")],
+        "BUNDLE_PATH=\"$HOME/bundle\" BUNDLE_FROZEN=true bundle install --quiet",
+        "BUNDLE_PATH=\"$HOME/bundle\" bundle exec rspec",
+    );
+    check_fetch(
+        &[("Gemfile", ""), ("Rakefile", ""), ("test/a_test.rb", "")],
+        "",
+        "bundle exec rake test",
+    );
+    let composer = ("composer.json", "{\"scripts\": {\"test\": \"phpunit\"}}");
+    let lock = ("composer.lock", "{}");
+    check_fetch(&[composer, lock], "", "composer test");
+    check_fetch(
+        &[composer, lock, (".gitignore", "/vendor/\n")],
+        "composer install --no-interaction --no-progress --quiet",
+        "composer test",
+    );
+    check_fetch(&[("pom.xml", "")], "mvn -B -q dependency:go-offline", "mvn -B -q test");
+}
+
 const WITH_PACKAGES: &str = r#"{"scripts": {"test": "vitest run"}, "devDependencies": {"vitest": "1"}}"#;
 const WITHOUT_PACKAGES: &str = r#"{"scripts": {"test": "node --test"}}"#;
 

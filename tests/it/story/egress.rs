@@ -1,6 +1,8 @@
 //! The guarded way out in a whole service: a repository's commands meet the proxy, and people and
 //! the model are told.
 
+use forgehand::config::SetupFailure;
+
 use crate::service::{Service, finish, mend, usual, with_bug};
 
 /// Asks the proxy for a host that nobody listed, and fails as a package manager would.
@@ -9,7 +11,10 @@ const SETUP: &str = r#"setup = ["exec 3<>/dev/tcp/127.0.0.1/17128 && printf 'CON
 #[tokio::test]
 async fn a_blocked_host_is_told_to_people_and_to_the_model() {
     usual()
-        .configuration(|config| config.egress.hosts = vec!["docs.example".to_owned()])
+        .configuration(|config| {
+            config.egress.hosts = vec!["docs.example".to_owned()];
+            config.workspace.setup_failure = Some(SetupFailure::GoOn);
+        })
         .repository(|seed| {
             with_bug(seed)
                 .file(".github/forgehand.toml", format!("{SETUP}\n"))
