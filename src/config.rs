@@ -12,11 +12,13 @@ use crate::phrase::Language;
 use crate::secret::Secret;
 
 mod check;
+mod choice;
 mod image;
 mod load;
 mod section;
 mod value;
 
+pub use choice::SetupFailure;
 pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
@@ -441,18 +443,6 @@ value::choice! {
         Reasoning = "reasoning",
         /// Before the content, between `<think>` tags.
         ThinkTags = "think_tags",
-    }
-}
-
-value::choice! {
-    /// What a set-up command that fails means.
-    pub enum SetupFailure {
-        /// The end of the run.
-        Stop = "stop",
-        /// A run that only reads.
-        ReadOnly = "read_only",
-        /// Something that the agent is told.
-        GoOn = "go_on",
     }
 }
 

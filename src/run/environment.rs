@@ -47,6 +47,10 @@ wait
 os=$(. /etc/os-release 2>/dev/null; printf '%s' "${PRETTY_NAME:-$(uname -s)}")
 echo "$os on $(uname -m), user $(id -un 2>/dev/null || id -u), $(nproc) processors"
 [ -z "$https_proxy" ] || echo 'network: only hosts that the operator listed, through the proxy in $https_proxy'
+while read -r _ place kind options _; do
+  [ "$place $kind" = '/workspace overlay' ] || continue
+  case $options in *redirect_dir=on*) ;; *) echo 'move folders of the checkout with `mv`: `git mv` cannot rename them here' ;; esac
+done < /proc/self/mounts
 for file in "$seen"/*; do
   [ -s "$file" ] || continue
   name=${file##*/}; printf '%s: ' "${name#??}"; cat "$file"
