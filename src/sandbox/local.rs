@@ -80,7 +80,6 @@ pub(super) async fn open(
     let prepared = tokio::task::spawn_blocking(move || {
         let prepared = folders::prepare(&folders, &toolchains, uid)?;
         let layers = Layers::of(&folders, uid)?;
-        let prepared = folders::prepare(&folders, &toolchains, uid)?;
         Ok((prepared, layers, cgroup::Bases::find()))
     });
     let ((folders, out), layers, groups) = prepared

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background::Background;
+use super::cgroup::Membership;
 use super::docker::judge;
 use super::local::{
     BACKGROUND_TIMEOUT, EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, STOP_TIMEOUT, failure, line_of, quiet,
@@ -98,8 +99,11 @@ impl OpenSandbox {
                 toolchains: Vec::new(),
             },
             limits: self.limits.clone(),
+            // The server holds those of its containers.
+            group: Membership::default(),
             way_out: None,
             task,
+            join: None,
         }
     }
 
