@@ -37,8 +37,6 @@ pub(super) struct Candidates {
     pub(super) members: Arc<[SymbolId]>,
     /// Those of them that can be called; all of them when none can.
     pub(super) callable: Arc<[SymbolId]>,
-    /// Those that are held by nothing but modules.
-    pub(super) tops: Arc<[SymbolId]>,
     /// By the type they belong to, as places in `all`.
     owned: Groups,
     /// Those at the top by their package.
@@ -138,7 +136,6 @@ impl Graph {
         let callable = ids(&|candidate| candidate.owner.is_some() && is_callable(candidate.kind));
         let mut grouped = Candidates {
             callable: if callable.is_empty() { members.clone() } else { callable },
-            tops: ids(&|candidate| candidate.top),
             members,
             ..Candidates::default()
         };

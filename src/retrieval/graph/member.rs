@@ -50,7 +50,8 @@ impl Graph {
         let at = At {
             file: candidate.id.file,
             known: &there,
-            within: None,
+            // The type may be one of a module that is written in the file.
+            within: there.symbol(candidate.id.at).and_then(|symbol| symbol.parent),
         };
         match self.meaning(at, owner) {
             Meaning::Symbols(ids, ..) => ids.contains(&of),

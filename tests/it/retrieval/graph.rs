@@ -270,6 +270,23 @@ fn python_fields_that_only_methods_set_have_a_type() {
 }
 
 #[test]
+fn rust_types_of_one_name_in_two_files_keep_their_methods() {
+    let graph = graph(&[
+        ("src/lib.rs", "pub mod dice;\npub mod map;\n"),
+        (
+            "src/dice.rs",
+            "pub struct Rand;\n\nimpl Rand {\n    pub fn roll(&self) {\n        self.step();\n    }\n\n    fn step(&self) {}\n}\n",
+        ),
+        (
+            "src/map.rs",
+            "mod rand {\n    pub struct Rand;\n\n    impl Rand {\n        pub fn step(&self) {}\n    }\n}\n",
+        ),
+    ]);
+    check_callers(&graph, "dice.rs:step", &["src/dice.rs:5 Rand.roll exact, owner"]);
+    check_callers(&graph, "map.rs:step", &[]);
+}
+
+#[test]
 fn rust_values_are_seen_through_what_wraps_them() {
     let graph = graph(&[(
         "src/lib.rs",
