@@ -17,9 +17,12 @@ mod embedded;
 mod found;
 mod import;
 mod kind;
+mod limit;
 mod name;
 mod query;
 mod tree;
+
+use limit::Limit;
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +41,8 @@ const MAX_MEAN_LINE_BYTES: usize = 250;
 const MIN_MINIFIED_BYTES: usize = 8 << 10;
 /// Where a NUL byte tells that a file is not text, as Git does.
 const BINARY_PROBE_BYTES: usize = 8_000;
-/// A grammar that needs longer for one file has met something it was not made for.
+/// A grammar that needs more of a core's time for one file has met something it was not made for. What
+/// other programs do at the same time does not count: what is cut short is kept for good.
 const PARSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a file gave.
@@ -55,10 +59,10 @@ pub struct Extracted {
 /// The facts of a file. Its path only tells the language. Work on it ends at `until`; what is not
 /// ready then is left out, with a note.
 pub fn facts_of(path: &str, bytes: &[u8], until: Instant) -> Extracted {
-    extracted(path, bytes, until.min(Instant::now() + PARSE_TIMEOUT))
+    extracted(path, bytes, until, PARSE_TIMEOUT)
 }
 
-fn extracted(path: &str, bytes: &[u8], until: Instant) -> Extracted {
+fn extracted(path: &str, bytes: &[u8], until: Instant, timeout: Duration) -> Extracted {
     if bytes[..bytes.len().min(BINARY_PROBE_BYTES)].contains(&0) {
         return Extracted {
             note: Some("binary".to_owned()),
@@ -80,7 +84,12 @@ fn extracted(path: &str, bytes: &[u8], until: Instant) -> Extracted {
     if let Some(dialect) = language.and_then(dialect::of) {
         match unparsable(&text, bytes.len()) {
             Some(why) => note = Some(why),
-            None => note = tree::read(dialect, &text, until, &mut facts).or(note),
+            None => {
+                // The first file of a language makes its query, which may take as long as a parse.
+                let _ = dialect.compiled();
+                let limit = Limit::new(until, timeout);
+                note = tree::read(dialect, &text, limit, &mut facts).or(note);
+            }
         }
     }
     (facts.units, facts.terms) = terms(&text, &facts.symbols);

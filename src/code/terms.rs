@@ -33,11 +33,11 @@ pub fn terms(text: &str, symbols: &[Symbol]) -> (Vec<Unit>, Vec<Term>) {
         .collect();
     let lines: Vec<&str> = text.lines().collect();
     let unit_of_line = units_of_lines(&lines, symbols, &callables);
-    let mut names_found = Names::default();
+    let mut names_found = Names::of(text.len());
     for (line, unit) in lines.iter().zip(&unit_of_line) {
         names(line, |name| names_found.add(name, *unit));
     }
-    let mut counted = Counted::new(callables.len() + 1);
+    let mut counted = Counted::new(callables.len() + 1, names_found.all.len());
     for name in &names_found.all {
         counted.name(name.text, &names_found.counts, name.first);
     }
@@ -251,7 +251,6 @@ fn doc_start(lines: &[&str], line: usize) -> usize {
 }
 
 /// How often each name stands in each unit. The names are in the order in which they were met.
-#[derive(Default)]
 struct Names<'a> {
     places: HashMap<&'a str, u32, Fast>,
     all: Vec<Named<'a>>,
@@ -274,7 +273,19 @@ struct Count {
     next: u32,
 }
 
+/// About one name in so many bytes is a new one; room for them is made at once.
+const BYTES_A_NAME: usize = 40;
+
 impl<'a> Names<'a> {
+    fn of(bytes: usize) -> Self {
+        let many = bytes / BYTES_A_NAME;
+        Self {
+            places: HashMap::with_capacity_and_hasher(many, Fast::default()),
+            all: Vec::with_capacity(many),
+            counts: Vec::with_capacity(2 * many),
+        }
+    }
+
     fn add(&mut self, name: &'a str, unit: u32) {
         if name.len() > MAX_NAME_BYTES {
             return;
@@ -344,11 +355,11 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(units: usize) -> Self {
+    fn new(units: usize, names: usize) -> Self {
         Self {
-            texts: Vec::new(),
-            ids: HashMap::default(),
-            found: Vec::new(),
+            texts: Vec::with_capacity(names),
+            ids: HashMap::with_capacity_and_hasher(names, Fast::default()),
+            found: Vec::with_capacity(3 * names),
             words: vec![0; units],
             small: String::new(),
             own: Vec::new(),

@@ -25,6 +25,8 @@ pub struct Dialect {
     pub names_owners: bool,
     /// Which local names hide a function of the same name.
     pub hiding: Hiding,
+    /// What its grammar can read.
+    pub alphabet: Alphabet,
     /// Where a name may come from without being brought in.
     pub visibility: Visibility,
     /// Names that the language itself gives, sorted; a file that defines one means its own.
@@ -40,6 +42,7 @@ const PLAIN: Dialect = Dialect {
     separators: &["."],
     names_owners: false,
     hiding: Hiding::Nothing,
+    alphabet: Alphabet::Unicode,
     visibility: Visibility::Explicit,
     builtins: &[],
     imports: |_, _, _| (),
@@ -57,6 +60,15 @@ pub enum Hiding {
     Parameters,
     /// All: in its own initial value a variable already hides the function.
     Locals,
+}
+
+/// Which characters a grammar can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alphabet {
+    /// All.
+    Unicode,
+    /// ASCII: its scanner looks up others behind the end of a table of C, and may die of it.
+    Ascii,
 }
 
 /// Where names come from that a file neither defines nor brings in.
@@ -124,6 +136,7 @@ const SCRIPT: Dialect = Dialect {
 static DIALECTS: [Dialect; 16] = [
     Dialect {
         name: "bash",
+        alphabet: Alphabet::Ascii,
         query: include_str!("../queries/bash.scm"),
         separators: &[],
         builtins: builtin::BASH,

@@ -29,14 +29,16 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Nothing here may depend on how fast a machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn patient() -> Instant {
-    Instant::now() + Duration::from_secs(60)
+    Instant::now() + PATIENCE
 }
 
 #[test]
 fn every_program_gives_its_symbols_references_and_imports() {
     for (path, text) in PROGRAMS {
-        let found = extracted(path, text.as_bytes(), patient());
+        let found = extracted(path, text.as_bytes(), patient(), PATIENCE);
         assert_eq!(found.note, None, "{path}");
         let name = found.language.map(|language| language.name);
         insta::assert_snapshot!(name.unwrap_or(path), shown(&found.facts));

@@ -1,10 +1,10 @@
 //! One file's tree and one query over it: what the query finds, as places in the text. The parser and
-//! the cursor are kept for each thread. Never goes on after its deadline, never recurses.
+//! the cursor are kept for each thread. Never goes on beyond its limit, never recurses.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::ops::{ControlFlow, Range};
-use std::time::Instant;
+use std::ops::Range;
 
 use tree_sitter::{
     Node, ParseOptions, ParseState, Parser, QueryCapture, QueryCursor, QueryCursorOptions, StreamingIterator, Tree,
@@ -13,10 +13,11 @@ use tree_sitter::{
 use super::binding::{self, Binding};
 use super::build;
 use super::declarator::declared;
-use super::dialect::Dialect;
+use super::dialect::{Alphabet, Dialect};
 use super::embedded::items;
 use super::found::{Found, Frame, Local, Place, Used, What};
 use super::kind::{Head, Kinds};
+use super::limit::Limit;
 use super::name;
 use super::query::{Compiled, LocalKind, Role, Use};
 use crate::code::facts::{Facts, SymbolKind};
@@ -26,8 +27,6 @@ const MAX_OPEN_MATCHES: u32 = 4_096;
 /// Things of one kind that are kept of one file; a longer list is a table, not code.
 const MAX_FOUND: usize = 50_000;
 
-/// Questions whether to go on for one look at the clock; there are some thousand in a millisecond.
-const QUESTIONS_A_LOOK: u32 = 32;
 /// How deep macros that wrap items are followed: `cfg_net! { cfg_unix! { … } }`.
 const MAX_EMBEDDING: usize = 3;
 /// Imports that are kept of one file.
@@ -45,7 +44,7 @@ thread_local! {
 }
 
 /// Reads symbols, references and imports of a text; tells what could not be read.
-pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut Facts) -> Option<String> {
+pub fn read(dialect: &'static Dialect, text: &str, limit: Limit, facts: &mut Facts) -> Option<String> {
     let compiled = match dialect.compiled() {
         Ok(compiled) => compiled,
         Err(why) => return Some(format!("no symbols of {}: {why}", dialect.name)),
@@ -55,7 +54,8 @@ pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut F
             dialect,
             compiled,
             text,
-            until,
+            source: readable(dialect.alphabet, text),
+            limit,
             found: Found::default(),
             embedded: Vec::new(),
         };
@@ -70,20 +70,15 @@ pub fn read(dialect: &'static Dialect, text: &str, until: Instant, facts: &mut F
     })
 }
 
-/// Tells the library whether to go on. It asks very often; the clock is read every so many times.
-struct Deadline {
-    until: Instant,
-    asked: u32,
-}
-
-impl Deadline {
-    fn flow(&mut self) -> ControlFlow<()> {
-        self.asked = self.asked.wrapping_add(1);
-        if self.asked % QUESTIONS_A_LOOK == 1 && Instant::now() >= self.until {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+/// A text that a grammar can read, byte for byte as long: names are read from the text as it was.
+fn readable(alphabet: Alphabet, text: &str) -> Cow<'_, str> {
+    if alphabet == Alphabet::Unicode || text.is_ascii() {
+        return text.into();
     }
+    let letters = text
+        .bytes()
+        .map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' });
+    letters.collect::<String>().into()
 }
 
 /// How a search came to its end.
@@ -99,7 +94,9 @@ struct Search<'s> {
     dialect: &'static Dialect,
     compiled: &'static Compiled,
     text: &'s str,
-    until: Instant,
+    /// What is parsed: the text, or one with everything in the same places.
+    source: Cow<'s, str>,
+    limit: Limit,
     found: Found,
     /// Items inside of macros that are still to be parsed.
     embedded: Vec<tree_sitter::Range>,
@@ -142,12 +139,9 @@ impl Search<'_> {
     fn parse(&self, parser: &mut Parser, ranges: &[tree_sitter::Range]) -> Option<Tree> {
         parser.set_language(&self.compiled.grammar).ok()?;
         parser.set_included_ranges(ranges).ok()?;
-        let bytes = self.text.as_bytes();
-        let mut deadline = Deadline {
-            until: self.until,
-            asked: 0,
-        };
-        let mut go_on = |_: &ParseState| deadline.flow();
+        let bytes = self.source.as_bytes();
+        let mut limit = self.limit;
+        let mut go_on = |_: &ParseState| limit.flow();
         let options = ParseOptions::new().progress_callback(&mut go_on);
         let tree = parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
         if tree.is_none() {
@@ -158,12 +152,9 @@ impl Search<'_> {
 
     fn one(&mut self, cursor: &mut QueryCursor, tree: &Tree, facts: &mut Facts) -> Ended {
         let mut late = false;
-        let mut deadline = Deadline {
-            until: self.until,
-            asked: 0,
-        };
+        let mut limit = self.limit;
         let mut go_on = |_: &tree_sitter::QueryCursorState| {
-            let flow = deadline.flow();
+            let flow = limit.flow();
             late = flow.is_break();
             flow
         };

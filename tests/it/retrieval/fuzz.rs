@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forgehand::retrieval::apart::{self, Order};
+use forgehand::retrieval::apart;
 use forgehand::retrieval::facts::Field;
 use forgehand::retrieval::index::{Index, Limits, Reader};
 use forgehand::retrieval::view::{FileId, View};
@@ -94,7 +94,7 @@ fn check(view: &View, file: FileId, seed: u64) -> usize {
         assert!(
             postings
                 .iter()
-                .all(|posting| (posting.unit as usize) < view.unit_count(posting.file)),
+                .all(|posting| posting.unit < view.unit_count(posting.file)),
             "{about}"
         );
     }

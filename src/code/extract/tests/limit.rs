@@ -5,7 +5,7 @@ use super::*;
 
 #[track_caller]
 fn check(path: &str, bytes: &[u8], note: Option<&str>) -> Extracted {
-    let found = extracted(path, bytes, patient());
+    let found = extracted(path, bytes, patient(), PATIENCE);
     assert_eq!(found.note.as_deref(), note, "{path}");
     assert!(!found.facts.units.is_empty() || found.language.is_none(), "{path}");
     found
@@ -27,7 +27,7 @@ fn a_file_of_no_language_has_words_and_lines() {
 
 #[test]
 fn a_binary_file_has_nothing() {
-    let found = extracted("logo.rs", b"\x89PNG\0\0fn main() {}", patient());
+    let found = extracted("logo.rs", b"\x89PNG\0\0fn main() {}", patient(), PATIENCE);
     assert_eq!(found.note.as_deref(), Some("binary"));
     assert_eq!(found.facts, Facts::default());
 }
@@ -63,7 +63,7 @@ fn a_long_file_has_the_words_of_its_beginning() {
 #[test]
 fn a_parse_that_is_not_ready_in_time_leaves_words() {
     let text = "fn late() {}\n".repeat(20_000);
-    let found = extracted("late.rs", text.as_bytes(), Instant::now());
+    let found = extracted("late.rs", text.as_bytes(), Instant::now(), PATIENCE);
     assert_eq!(found.note.as_deref(), Some("not parsed in time"));
     assert_eq!(found.facts.symbols, []);
     has_word(&found, "late");
@@ -101,7 +101,7 @@ fn deep_nesting_ends_no_stack() {
     ] {
         let text = format!("{}{}", open.repeat(20_000), close.repeat(20_000));
         let lines = text.replace("{ ", "{\n").replace("((((((((", "((((((((\n");
-        let found = extracted(path, lines.as_bytes(), patient());
+        let found = extracted(path, lines.as_bytes(), patient(), PATIENCE);
         assert!(!found.facts.units.is_empty(), "{path}");
     }
 }
