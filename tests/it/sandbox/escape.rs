@@ -37,7 +37,7 @@ fn s01_to_s20_n01_to_n09_every_escape_is_blocked_for_the_stated_reason() {
         let holds_memory = layers
             .iter()
             .any(|layer| layer.contains("cgroup") && layer.contains("memory"));
-        let told = machine.from_inside(holds_memory);
+        let told = machine.seen_from_inside(holds_memory);
         let mut wrong = Vec::new();
         for attempt in CORPUS.iter().filter(|attempt| !attempt.needs_proxy()) {
             let argv = [vec!["./escape".to_owned()], arguments(attempt.number, &told)].concat();
@@ -125,7 +125,7 @@ fn outside_of_a_sandbox_the_same_attempts_get_out() {
     let machine = Machine::new();
     let mut wrong = Vec::new();
     for attempt in CORPUS.iter().filter(|attempt| !attempt.needs_proxy()) {
-        match bare(attempt, &arguments(attempt.number, &machine.from_outside())) {
+        match bare(attempt, &arguments(attempt.number, &machine.seen_from_outside())) {
             Some(Verdict::Escaped(_)) => {}
             None => eprintln!(
                 "not run bare: {} ({}): {:?}",

@@ -154,7 +154,7 @@ impl Machine {
 
     /// For a sandbox: the outside is where it usually is. `holds_memory`: whether the kernel stops
     /// memory at its limit, however quickly it fills.
-    pub fn from_inside(&self, holds_memory: bool) -> Told {
+    pub fn seen_from_inside(&self, holds_memory: bool) -> Told {
         let mut told = self.told();
         told.values
             .extend(OUTSIDE.map(|(number, targets)| (number, format!("to={targets}"))));
@@ -171,7 +171,7 @@ impl Machine {
     }
 
     /// For a bare attempt: a server of the test stands in for whatever is far away.
-    pub fn from_outside(&self) -> Told {
+    pub fn seen_from_outside(&self) -> Told {
         let mut told = self.told();
         let here = format!("to=tcp/127.0.0.1/{}", self.port());
         told.values
