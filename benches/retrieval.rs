@@ -386,7 +386,11 @@ fn memory_of(group: &str) -> f64 {
         let found = about.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(2));
         if found == Some(group) {
             let resident = read("statm");
-            pages += resident.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0.0);
+            pages += resident
+                .split(' ')
+                .nth(1)
+                .and_then(|pages| pages.parse().ok())
+                .unwrap_or(0.0);
         }
     }
     pages * rustix::param::page_size() as f64 / 1e6

@@ -68,7 +68,9 @@ async fn key(ports: &Ports, source: Source<'_>, work: &Work) -> Result<SetupKey,
     let key = tokio::task::spawn_blocking(move || {
         let tools = match sandbox.backend {
             SandboxBackend::Local => tools_of_this_machine(&sandbox.toolchains),
-            SandboxBackend::Docker | SandboxBackend::OpenSandbox => format!("image {}", sandbox.image.as_deref().unwrap_or_default()),
+            SandboxBackend::Docker | SandboxBackend::OpenSandbox => {
+                format!("image {}", sandbox.image.as_deref().unwrap_or_default())
+            }
         };
         Ok(SetupKey::new(&commands, &git.tree(&repo, &at)?, &tools))
     });

@@ -91,7 +91,15 @@ impl Kinds {
     pub fn of(grammar: &Language) -> Self {
         let kinds = 0..grammar.node_kind_count() as u16;
         let name = |kind| grammar.node_kind_for_id(kind).unwrap_or_default();
-        let fields = ["operand", "value", "function", "name", "constructor", "type", "declarator"];
+        let fields = [
+            "operand",
+            "value",
+            "function",
+            "name",
+            "constructor",
+            "type",
+            "declarator",
+        ];
         Self {
             heads: kinds.clone().map(|kind| head(name(kind))).collect(),
             says: kinds.clone().map(|kind| says(name(kind))).collect(),
@@ -103,7 +111,10 @@ impl Kinds {
     /// What a node means where a definition begins.
     pub fn head(&self, node: Node<'_>) -> Head {
         // The kind of a node that stands for an error is none of the grammar.
-        self.heads.get(usize::from(node.kind_id())).copied().unwrap_or(Head::Other)
+        self.heads
+            .get(usize::from(node.kind_id()))
+            .copied()
+            .unwrap_or(Head::Other)
     }
 
     /// What a node says of the type of a name.
@@ -158,7 +169,10 @@ fn mark(kind: &str) -> Mark {
     match kind {
         "identifier" | "field_identifier" | "type_identifier" | "operator_name" | "destructor_name" => Mark::Name,
         "qualified_identifier" => Mark::Qualified,
-        "pointer_declarator" | "array_declarator" | "reference_declarator" | "init_declarator"
+        "pointer_declarator"
+        | "array_declarator"
+        | "reference_declarator"
+        | "init_declarator"
         | "attributed_declarator" => Mark::Around,
         "parenthesized_declarator" => Mark::Parentheses,
         "function_declarator" => Mark::Function,

@@ -182,7 +182,9 @@ async fn a_process_that_dies_is_blamed_on_what_it_read() {
 fn kill_reader(notes: &Path) -> bool {
     let reads = |path: &Path| std::fs::read_to_string(path).is_ok_and(|name| name.trim().len() == 16);
     let entries = std::fs::read_dir(notes).into_iter().flatten().flatten();
-    let names = entries.filter(|entry| reads(&entry.path())).map(|entry| entry.file_name());
+    let names = entries
+        .filter(|entry| reads(&entry.path()))
+        .map(|entry| entry.file_name());
     let process = names
         .filter_map(|name| name.to_str()?.strip_prefix("reading-")?.split('-').next()?.parse().ok())
         .find_map(rustix::process::Pid::from_raw);

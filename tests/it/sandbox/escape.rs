@@ -49,7 +49,7 @@ fn s01_to_s20_n01_to_n09_every_escape_is_blocked_for_the_stated_reason() {
             let output = run.exec(exec).await;
             let ends = match place() {
                 Place::Local => attempt.ends,
-                Place::Docker | Place::Podman => in_container(attempt),
+                Place::Docker | Place::Podman | Place::OpenSandbox => in_container(attempt),
             };
             if let Err(problem) = judge(attempt.number, ends, &output, &run) {
                 wrong.push(format!("{} ({}): {problem}", attempt.number, attempt.name));
