@@ -294,19 +294,6 @@ impl App {
             Err(error) => return Err(error),
         };
         let ports = self.ports()?;
-        let (trees, setups) = (ports.trees.clone(), ports.setups.clone());
-        tasks.spawn(async move {
-            // What a process left that was killed.
-            let tidied = async {
-                if let Some(trees) = trees {
-                    trees.tidy().await?;
-                }
-                tokio::task::spawn_blocking(move || setups.map_or(Ok(()), |setups| setups.tidy())).await?
-            };
-            if let Err(error) = tidied.await {
-                tracing::warn!(%error, "what is prepared for later runs was not tidied");
-            }
-        });
         let workers = self.config.queue.workers;
         let (config, stop, queue) = (self.config.clone(), self.stop.clone(), queue.clone());
         let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
@@ -339,6 +326,8 @@ impl App {
                 state_dir: config.server.state_dir,
             };
             let mut slots = tokio::task::JoinSet::new();
+            let (trees, setups) = (worker.ports.trees.clone(), worker.ports.setups.clone());
+            slots.spawn(tidy_prepared(trees, setups));
             let (settler, until) = (worker.clone(), stop.clone());
             slots.spawn(async move { unbroken(&until, || settler.settle_ended(&until)).await });
             let (greeter, until) = (worker.clone(), stop.clone());
@@ -380,6 +369,19 @@ impl App {
         );
         ports.setups = Setups::new(&self.config.server.state_dir, &self.config.workspace);
         Ok(ports)
+    }
+}
+
+/// Removes what a process left that was killed while it prepared something for later runs.
+async fn tidy_prepared(trees: Option<Trees>, setups: Option<Setups>) {
+    let tidied = async {
+        if let Some(trees) = trees {
+            trees.tidy().await?;
+        }
+        tokio::task::spawn_blocking(move || setups.map_or(Ok(()), |setups| setups.tidy())).await?
+    };
+    if let Err(error) = tidied.await {
+        tracing::warn!(%error, "what is prepared for later runs was not tidied");
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Tree, Self::Setup, Self::Warm];
+
     fn name(self) -> &'static str {
         match self {
             Self::Tree => "tree",
@@ -117,8 +119,7 @@ impl RunFolder {
             .iter()
             .all(|part| fs::symlink_metadata(part).is_ok_and(|found| found.is_dir()));
         let is_there = |on: PathBuf| on.join(READY).is_file() && folder.upper().is_dir();
-        let kinds = [Kind::Tree, Kind::Setup, Kind::Warm];
-        let lies = kinds.iter().all(|kind| folder.lies_on(*kind).is_none_or(is_there));
+        let lies = Kind::ALL.iter().all(|kind| folder.lies_on(*kind).is_none_or(is_there));
         Ok((whole && lies).then_some((folder, base)))
     }
 

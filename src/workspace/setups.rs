@@ -161,7 +161,6 @@ pub enum Begun {
 #[derive(Debug, Clone)]
 pub struct Setups {
     stock: Stock,
-    warm: Stock,
     max_bytes: u64,
 }
 
@@ -173,8 +172,7 @@ impl Setups {
         let root = absolute(state_dir).ok()?.join("setups");
         let max_bytes = config.setup_mib.saturating_mul(1 << 20);
         (max_bytes > 0).then(|| Self {
-            stock: Stock::new(root.clone(), Kind::Setup, max_bytes, MAX_KEPT),
-            warm: Stock::new(root, Kind::Warm, max_bytes, MAX_KEPT),
+            stock: Stock::new(root, max_bytes, MAX_KEPT),
             max_bytes,
         })
     }
@@ -184,7 +182,6 @@ impl Setups {
     pub fn of(&self, repo: RepoId) -> Self {
         Self {
             stock: self.stock.of(repo.to_string()),
-            warm: self.warm.of(repo.to_string()),
             ..self.clone()
         }
     }
@@ -195,11 +192,14 @@ impl Setups {
     /// Of this machine's disk.
     pub fn begin(&self, run: &RunFolder, key: &SetupKey) -> Result<Begun> {
         let exact = self.stock.folder(&key.0);
-        let (begun, kind, folder) = if self.stock.keep(run, &exact)? {
+        let (begun, kind, folder) = if self.stock.keep(run, Kind::Setup, &exact)? {
             (Begun::Whole, Kind::Setup, exact)
         } else {
-            let kept = match self.warm.complete()?.first() {
-                Some(latest) => self.warm.keep(run, &latest.folder)?.then(|| latest.folder.clone()),
+            let kept = match self.stock.complete()?.first() {
+                Some(latest) => self
+                    .stock
+                    .keep(run, Kind::Warm, &latest.folder)?
+                    .then(|| latest.folder.clone()),
                 None => None,
             };
             match kept {

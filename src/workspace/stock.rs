@@ -28,7 +28,6 @@ const LOCK: &str = "lock";
 pub(super) struct Stock {
     root: PathBuf,
     repository: String,
-    kind: Kind,
     max_bytes: u64,
     max_folders: usize,
 }
@@ -50,11 +49,10 @@ pub(super) struct Making {
 }
 
 impl Stock {
-    pub(super) fn new(root: PathBuf, kind: Kind, max_bytes: u64, max_folders: usize) -> Self {
+    pub(super) fn new(root: PathBuf, max_bytes: u64, max_folders: usize) -> Self {
         Self {
             root,
             repository: "other".to_owned(),
-            kind,
             max_bytes,
             max_folders,
         }
@@ -86,7 +84,7 @@ impl Stock {
     }
 
     /// Notes that a run folder lies on a folder, on both sides; false when it is gone.
-    pub(super) fn keep(&self, run: &RunFolder, folder: &Path) -> Result<bool> {
+    pub(super) fn keep(&self, run: &RunFolder, kind: Kind, folder: &Path) -> Result<bool> {
         let _lock = lock(self.root()?)?;
         let Ok(ready) = File::options().write(true).open(folder.join(READY)) else {
             return Ok(false);
@@ -94,7 +92,7 @@ impl Stock {
         ready
             .set_modified(SystemTime::now())
             .with_context(|| format!("note the use of {}", folder.display()))?;
-        run.lie_on(self.kind, folder)?;
+        run.lie_on(kind, folder)?;
         let users = folder.join(USERS);
         fs::create_dir_all(&users).with_context(|| format!("create {}", users.display()))?;
         let root = run.root().as_os_str().as_encoded_bytes();
@@ -174,7 +172,7 @@ impl Stock {
             if bytes <= self.max_bytes && count <= self.max_folders {
                 break;
             }
-            if self.is_used(&folder) {
+            if is_used(&folder) {
                 continue;
             }
             let aside = folder.with_file_name(format!("{HOLDING_PREFIX}{}", name_of(&folder)));
@@ -184,22 +182,6 @@ impl Stock {
             count -= 1;
         }
         Ok(going)
-    }
-
-    /// Whether a run lies on a folder; notes of runs that are over are removed.
-    fn is_used(&self, folder: &Path) -> bool {
-        let users = fs::read_dir(folder.join(USERS)).into_iter().flatten().flatten();
-        let mut used = false;
-        for user in users {
-            let root = fs::read(user.path()).unwrap_or_default();
-            let root = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(root));
-            match RunFolder::at(root).lies_on(self.kind) {
-                Some(on) if on == folder => used = true,
-                // One that cannot be removed is looked at again.
-                _ => drop(fs::remove_file(user.path())),
-            }
-        }
-        used
     }
 }
 
@@ -215,6 +197,27 @@ impl Making {
         });
         finished.with_context(|| format!("finish {}", folder.display()))
     }
+}
+
+/// Whether a run lies on a folder; notes of runs that are over are removed.
+fn is_used(folder: &Path) -> bool {
+    let users = fs::read_dir(folder.join(USERS)).into_iter().flatten().flatten();
+    let mut used = false;
+    for user in users {
+        let root = fs::read(user.path()).unwrap_or_default();
+        let root = PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(root));
+        let run = RunFolder::at(root);
+        if Kind::ALL
+            .iter()
+            .any(|kind| run.lies_on(*kind).is_some_and(|on| on == folder))
+        {
+            used = true;
+        } else {
+            // One that cannot be removed is looked at again.
+            drop(fs::remove_file(user.path()));
+        }
+    }
+    used
 }
 
 fn complete_in(repository: &Path) -> Result<Vec<Listed>> {

@@ -57,7 +57,7 @@ impl Trees {
         let max_trees = config.prepared_trees as usize;
         let root = absolute(state_dir).ok()?.join("trees");
         (config.prepared_mib > 0 && max_trees > 0).then(|| Self {
-            stock: Stock::new(root, Kind::Tree, config.prepared_mib.saturating_mul(1 << 20), max_trees),
+            stock: Stock::new(root, config.prepared_mib.saturating_mul(1 << 20), max_trees),
             git: git.clone(),
             sandbox: sandbox.clone(),
             laying: Arc::default(),
@@ -126,7 +126,9 @@ impl Trees {
             },
         };
         let (run, folder) = (run.clone(), found.tree.folder.clone());
-        let kept = self.blocking(move |trees| trees.stock.keep(&run, &folder)).await?;
+        let kept = self
+            .blocking(move |trees| trees.stock.keep(&run, Kind::Tree, &folder))
+            .await?;
         Ok(kept.then_some(found))
     }
 
@@ -168,7 +170,7 @@ impl Trees {
         };
         let (run, folder) = (run.clone(), tree.folder.clone());
         let kept = self.blocking(move |trees| {
-            let kept = trees.stock.keep(&run, &folder)?;
+            let kept = trees.stock.keep(&run, Kind::Tree, &folder)?;
             trees.stock.make_room()?;
             Ok(kept)
         });
