@@ -377,8 +377,8 @@ fn go_types_implement_an_interface_by_their_methods() {
         implementors("Stopper"),
         [
             "mill/grinder.go:Grinder",
-            "mill/others.go:Odd",
             "mill/others.go:Wide",
+            "mill/others.go:Odd",
             "mill/stone.go:Stone"
         ]
     );
