@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::phrase::Language;
 use crate::secret::Secret;
 
 mod check;
@@ -18,7 +17,10 @@ mod load;
 mod section;
 mod value;
 
-pub use choice::SetupFailure;
+pub use choice::{
+    EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OpenSandboxMode, PermissionMode, ReplayChoice,
+    SandboxBackend, SetupFailure, ToolCallChoice,
+};
 pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
 use section::section;
@@ -374,121 +376,6 @@ section! {
         format: LogFormat = "\"text\"",
         /// Filter such as `info` or `forgehand=debug,sqlx=warn`.
         filter: String = "\"info\"",
-    }
-}
-
-value::choice! {
-    /// Which kind of model answers.
-    pub enum ModelProvider {
-        /// An OpenAI-compatible server.
-        OpenAi = "openai",
-        /// Scripted answers.
-        Stub = "stub",
-    }
-}
-
-value::choice! {
-    /// The language of what the program writes on GitHub.
-    pub enum LanguageChoice {
-        /// English.
-        En = "en",
-        /// Simplified Chinese.
-        Zh = "zh",
-    }
-}
-
-impl From<LanguageChoice> for Language {
-    fn from(choice: LanguageChoice) -> Self {
-        match choice {
-            LanguageChoice::En => Language::English,
-            LanguageChoice::Zh => Language::Chinese,
-        }
-    }
-}
-
-value::choice! {
-    /// How tools are offered to a model.
-    pub enum ToolCallChoice {
-        /// By the model's name, and as the server turns out to take them.
-        Auto = "auto",
-        /// As tools of the API.
-        Native = "native",
-        /// In the text.
-        Text = "text",
-    }
-}
-
-value::choice! {
-    /// How a model is told to change files.
-    pub enum EditFormatChoice {
-        /// By the model's name.
-        Auto = "auto",
-        /// Pieces of text and what replaces them.
-        Replace = "replace",
-        /// Patches.
-        Patch = "patch",
-    }
-}
-
-value::choice! {
-    /// How the reasoning of earlier replies is sent back.
-    pub enum ReplayChoice {
-        /// By the model's name.
-        Auto = "auto",
-        /// Not at all.
-        Never = "never",
-        /// In the field `reasoning_content`.
-        ReasoningContent = "reasoning_content",
-        /// In the field `reasoning`.
-        Reasoning = "reasoning",
-        /// Before the content, between `<think>` tags.
-        ThinkTags = "think_tags",
-    }
-}
-
-value::choice! {
-    /// Which sandbox runs commands.
-    pub enum SandboxBackend {
-        /// Namespaces on this machine.
-        Local = "local",
-        /// Containers of Docker or podman.
-        Docker = "docker",
-        /// Sandboxes of an OpenSandbox server.
-        OpenSandbox = "opensandbox",
-    }
-}
-
-value::choice! {
-    /// How an OpenSandbox server must enforce that a sandbox has no network.
-    pub enum OpenSandboxMode {
-        /// By names and by a packet filter.
-        DnsNft = "dns+nft",
-        /// By names alone: addresses are reached.
-        Dns = "dns",
-        /// Nothing is asked for.
-        Unverified = "unverified",
-    }
-}
-
-value::choice! {
-    /// What a rule of permission says.
-    pub enum PermissionMode {
-        /// Go on.
-        Allow = "allow",
-        /// Ask a person.
-        Ask = "ask",
-        /// Never.
-        Deny = "deny",
-    }
-}
-
-value::choice! {
-    /// How log lines look.
-    pub enum LogFormat {
-        /// For people.
-        Text = "text",
-        /// One JSON object a line.
-        Json = "json",
     }
 }
 
