@@ -49,7 +49,6 @@
 (for_in_statement left: (identifier) @local)
 
 (member_expression object: (identifier) @reference.path)
-(member_expression property: (property_identifier) @reference.member)
 
 ; What declarations say of types.
 (variable_declarator
