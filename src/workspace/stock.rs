@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use sha2::{Digest as _, Sha256};
 
 use super::folder::{Kind, RunFolder, create_closed};
@@ -89,9 +90,15 @@ impl Stock {
         let Ok(ready) = File::options().write(true).open(folder.join(READY)) else {
             return Ok(false);
         };
-        ready
-            .set_modified(SystemTime::now())
-            .with_context(|| format!("note the use of {}", folder.display()))?;
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let now = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        futimens(&ready, &now).with_context(|| format!("note the use of {}", folder.display()))?;
         run.lie_on(kind, folder)?;
         let users = folder.join(USERS);
         fs::create_dir_all(&users).with_context(|| format!("create {}", users.display()))?;

@@ -35,12 +35,12 @@ impl Graph {
         };
         let mut found = Vec::new();
         for id in self.types_with(rarest) {
-            let has = |(name, method): (&Box<str>, &SymbolId)| {
+            let has = |name: &str, method: SymbolId| {
                 let own = self.members_on(id, name);
                 let mut own = own.iter().filter(|own| self.kind(**own) == Some(SymbolKind::Method));
-                own.any(|own| self.result_names(*own) == self.result_names(*method))
+                own.any(|own| self.result_names(*own) == self.result_names(method))
             };
-            if id != of && methods.iter().all(has) {
+            if id != of && methods.iter().all(|(name, method)| has(name, *method)) {
                 found.push((id, self.symbol(id).map_or(0, |symbol| symbol.line)));
             }
         }
