@@ -215,6 +215,7 @@ fn far(url: String) -> SandboxConfig {
     SandboxConfig {
         backend: SandboxBackend::OpenSandbox,
         image: Some("forgehand-test:python".to_owned()),
+        image_by_tag: true,
         opensandbox_url: Some(url),
         // Even who accepts commands on the bare machine does not get them by a missing server.
         unsafe_local: true,
