@@ -215,6 +215,9 @@ fn check_write(root: &Path, path: &str) {
     if matches!(answer(root, &request), FileReply::Failed { .. }) || known.is_some() {
         return;
     }
-    let made = leads(root, path).unwrap_or_else(|| panic!("{path:?} was written, but where?"));
+    // A new file is made by its name, also where a `.` behind it asks for a folder.
+    let named = || walk(root, &parse_path(path).ok()?.components().collect::<PathBuf>());
+    let made = leads(root, path).or_else(named);
+    let made = made.unwrap_or_else(|| panic!("{path:?} was written, but where?"));
     fs::remove_file(made).unwrap();
 }

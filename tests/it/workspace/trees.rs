@@ -176,6 +176,20 @@ fn s19_a_second_run_lies_on_the_same_tree_and_neither_sees_what_the_other_does()
     });
 }
 
+/// Waits until a command in the background has said something.
+async fn until_said(run: &Run, id: u32, words: &str) {
+    let never = CancellationToken::new();
+    let began = std::time::Instant::now();
+    loop {
+        let said = run.sandbox.output(id, Part::All, Duration::ZERO, &never).await.unwrap();
+        if said.output.contains(words) {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{words}: {}", said.output);
+        tokio::task::yield_now().await;
+    }
+}
+
 #[test]
 fn everything_that_works_in_a_run_sees_the_same_files() {
     local_as_each_user(async || {
@@ -188,28 +202,9 @@ fn everything_that_works_in_a_run_sees_the_same_files() {
         let Started::Running(id) = run.sandbox.start(&Exec::shell(waits), &never).await.unwrap() else {
             panic!("it starts");
         };
-        let seen = async |words: &str| {
-            let wait = Duration::from_secs(10);
-            let output = run.sandbox.output(id, Part::All, wait, &never).await.unwrap();
-            assert!(output.output.contains(words), "{}", output.output);
-        };
-        let began = std::time::Instant::now();
-        while !run
-            .sandbox
-            .output(id, Part::All, Duration::ZERO, &never)
-            .await
-            .unwrap()
-            .output
-            .contains("run.sh")
-        {
-            assert!(
-                began.elapsed() < Duration::from_secs(10),
-                "the command in the background begins"
-            );
-            tokio::task::yield_now().await;
-        }
+        until_said(&run, id, "run.sh").await;
         run.ok("echo edited > README.md; touch flag").await;
-        seen("edited").await;
+        until_said(&run, id, "edited").await;
         assert_eq!(run.ok("cat from-behind").await, "back\n");
         let request = FileRequest::Read {
             path: "README.md".to_owned(),
