@@ -143,7 +143,11 @@ fn parse_path(path: &str) -> Result<PathBuf, Refusal> {
             "{path} is outside the workspace; paths are relative to {WORKSPACE}"
         ));
     }
-    Ok(Path::new(relative.trim_start_matches("./")).to_path_buf())
+    let mut relative = relative;
+    while let Some(rest) = relative.strip_prefix("./") {
+        relative = rest.trim_start_matches('/');
+    }
+    Ok(PathBuf::from(relative))
 }
 
 /// As [`parse_path`], then tried with `\xNN` taken as bytes when no such file exists: listings
