@@ -98,11 +98,14 @@ fn extracted(path: &str, bytes: &[u8], until: Instant, timeout: Duration) -> Ext
 
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    String::from_utf8_lossy(bytes)
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 fn lines_of(bytes: &[u8]) -> u32 {
-    let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let ends = memchr::memchr_iter(b'\n', bytes).count();
     let unfinished = bytes.last().is_some_and(|byte| *byte != b'\n');
     u32::try_from(ends + usize::from(unfinished)).unwrap_or(u32::MAX)
 }

@@ -31,7 +31,7 @@ pub fn terms(text: &str, symbols: &[Symbol]) -> (Vec<Unit>, Vec<Term>) {
     let callables: Vec<u32> = (0..symbols.len() as u32)
         .filter(|at| symbols[*at as usize].kind.is_callable())
         .collect();
-    let lines: Vec<&str> = text.lines().collect();
+    let lines = lines(text);
     let unit_of_line = units_of_lines(&lines, symbols, &callables);
     let mut names_found = Names::of(text.len());
     for (line, unit) in lines.iter().zip(&unit_of_line) {
@@ -49,6 +49,20 @@ pub fn terms(text: &str, symbols: &[Symbol]) -> (Vec<Unit>, Vec<Term>) {
         counted.definition(&symbol.name, unit);
     }
     counted.finish(&callables)
+}
+
+/// The lines of a text, without the marks of their ends.
+fn lines(text: &str) -> Vec<&str> {
+    let mut from = 0;
+    let mut lines = Vec::new();
+    for at in memchr::memchr_iter(b'\n', text.as_bytes()) {
+        lines.push(&text[from..at]);
+        from = at + 1;
+    }
+    if from < text.len() {
+        lines.push(&text[from..]);
+    }
+    lines
 }
 
 /// Calls `found` with every name of a text: letters, digits and underscores in one run.
@@ -496,10 +510,19 @@ impl Hasher for Folded {
         for chunk in chunks {
             self.write_u64(u64::from_le_bytes(*chunk));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        last[7] ^= rest.len() as u8;
-        self.write_u64(u64::from_le_bytes(last));
+        // What is left is read in two halves that may overlap: copying few bytes takes longer than this.
+        let length = (rest.len() as u64) << 56;
+        let last = match (rest.first_chunk::<4>(), rest.last_chunk::<4>(), rest) {
+            (Some(first), Some(last), _) => {
+                u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+            }
+            (_, _, [first, .., last]) => {
+                u64::from(*first) | u64::from(rest[rest.len() / 2]) << 8 | u64::from(*last) << 16
+            }
+            (_, _, [only]) => u64::from(*only),
+            (_, _, []) => 0,
+        };
+        self.write_u64(last ^ length);
     }
 
     fn write_u8(&mut self, _end: u8) {}

@@ -3,47 +3,79 @@
 
 use tree_sitter::Node;
 
+use super::found::What;
 use super::kind::{Kinds, Mark};
+use crate::code::facts::SymbolKind;
 
 /// Deeper nesting is no declaration that people write.
 const MAX_NESTING: usize = 10;
 
-/// What a declarator declares.
+/// What a declaration declares.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared<'t> {
+    /// What it is.
+    pub what: What,
     /// Its name.
     pub name: Node<'t>,
-    /// Whether it is a function, not a pointer to one.
-    pub is_function: bool,
-    /// Whether a scope stands before the name.
-    pub is_qualified: bool,
 }
 
-/// Goes inside to the name.
-pub fn declared<'t>(declarator: Node<'t>, kinds: &Kinds) -> Option<Declared<'t>> {
-    let mut declared = Declared {
+/// What a declarator makes of a declaration that is taken for `what`; nothing when that is not said
+/// here.
+pub fn declared<'t>(declarator: Node<'t>, what: What, kinds: &Kinds) -> Option<Declared<'t>> {
+    let inside = inside(declarator, kinds)?;
+    let what = match what {
+        // What a macro makes of a definition may look like one of something else.
+        What::Symbol(SymbolKind::Function) if inside.is_function => what,
+        What::Symbol(SymbolKind::Function) => return None,
+        // What is defined apart from its type was declared in it.
+        _ if inside.is_qualified => return None,
+        What::Symbol(SymbolKind::Variable | SymbolKind::Field) if inside.is_function => What::Prototype,
+        _ => what,
+    };
+    Some(Declared {
+        what,
+        name: inside.name,
+    })
+}
+
+/// The name of a parameter.
+pub fn named<'t>(declarator: Node<'t>, kinds: &Kinds) -> Option<Node<'t>> {
+    Some(inside(declarator, kinds)?.name)
+}
+
+/// What stands inside of a declarator.
+struct Inside<'t> {
+    name: Node<'t>,
+    /// Whether it is a function, not a pointer to one.
+    is_function: bool,
+    /// Whether a scope stands before the name.
+    is_qualified: bool,
+}
+
+fn inside<'t>(declarator: Node<'t>, kinds: &Kinds) -> Option<Inside<'t>> {
+    let mut inside = Inside {
         name: declarator,
         is_function: false,
         is_qualified: false,
     };
     for _ in 0..MAX_NESTING {
-        let node = declared.name;
-        let inside = || kinds.part(node, "declarator").or_else(|| node.named_child(0));
-        declared.name = match kinds.mark(node) {
-            Mark::Name => return Some(declared),
+        let node = inside.name;
+        let next = || kinds.part(node, "declarator").or_else(|| node.named_child(0));
+        inside.name = match kinds.mark(node) {
+            Mark::Name => return Some(inside),
             Mark::Qualified => {
-                declared.is_qualified = true;
+                inside.is_qualified = true;
                 kinds.part(node, "name")?
             }
-            Mark::Around => inside()?,
+            Mark::Around => next()?,
             Mark::Function => {
-                declared.is_function = true;
-                inside()?
+                inside.is_function = true;
+                next()?
             }
             Mark::Parentheses => {
-                let inside = inside()?;
-                declared.is_function &= kinds.mark(inside) == Mark::Name;
-                inside
+                let next = next()?;
+                inside.is_function &= kinds.mark(next) == Mark::Name;
+                next
             }
             Mark::Other => return None,
         };

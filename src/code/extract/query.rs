@@ -28,6 +28,8 @@ pub enum Role {
     Prototype,
     /// The extent of a parameter of a constructor that is a field as well.
     Promoted,
+    /// What a definition reaches to, where that stands behind it.
+    End,
     /// The name of what the same match defines.
     Name,
     /// What stands around that name in C.
@@ -109,6 +111,7 @@ impl Compiled {
 
 fn role(name: &str) -> Result<Role, String> {
     Ok(match name {
+        "end" => Role::End,
         "name" => Role::Name,
         "declarator" => Role::Declarator,
         "parameter.declarator" => Role::ParameterDeclarator,

@@ -12,7 +12,7 @@ use tree_sitter::{
 
 use super::binding::{self, Binding};
 use super::build;
-use super::declarator::declared;
+use super::declarator::{declared, named};
 use super::dialect::{Alphabet, Dialect};
 use super::embedded::items;
 use super::found::{Found, Frame, Local, Place, Used, What};
@@ -20,7 +20,7 @@ use super::kind::{Head, Kinds};
 use super::limit::Limit;
 use super::name;
 use super::query::{Compiled, LocalKind, Role, Use};
-use crate::code::facts::{Facts, SymbolKind};
+use crate::code::facts::Facts;
 
 /// Matches of a pattern that may be open at once: broken input nests without end.
 const MAX_OPEN_MATCHES: u32 = 4_096;
@@ -188,7 +188,7 @@ impl Search<'_> {
     }
 
     fn take<'t>(&mut self, pattern: u32, captures: &[QueryCapture<'t>], imports: &mut Vec<Node<'t>>) {
-        let (mut what, mut name, mut owner) = (None, Place::default(), None);
+        let (mut what, mut end, mut name, mut owner) = (None, None, Place::default(), None);
         let (mut variable, mut typed, mut declarator) = (None, None, None);
         for capture in captures {
             let node = capture.node;
@@ -197,6 +197,7 @@ impl Search<'_> {
                 Role::Definition(kind) => what = Some((What::Symbol(kind), node)),
                 Role::Promoted => what = Some((What::Promoted, node)),
                 Role::Prototype => what = Some((What::Prototype, node)),
+                Role::End => end = Some(node),
                 Role::Variable => variable = Some(node.byte_range()),
                 Role::Typed => typed = Some(node),
                 Role::Ignored => {}
@@ -221,26 +222,19 @@ impl Search<'_> {
         }
         let Some((mut what, node)) = what else { return };
         if let Some(declarator) = declarator {
-            let Some(declared) = declared(declarator, &self.compiled.kinds) else {
+            let Some(declared) = declared(declarator, what, &self.compiled.kinds) else {
                 return;
             };
-            what = match what {
-                // What a macro makes of a definition may look like one of something else.
-                What::Symbol(SymbolKind::Function) if !declared.is_function => return,
-                What::Symbol(SymbolKind::Function) => what,
-                _ if declared.is_qualified => return,
-                What::Symbol(SymbolKind::Variable | SymbolKind::Field) if declared.is_function => What::Prototype,
-                _ => what,
-            };
-            name = declared.name.byte_range().into();
+            (what, name) = (declared.what, declared.name.byte_range().into());
         }
         if what == What::Import {
             imports.push(node);
         }
+        let end = end.unwrap_or(node);
         self.found.frames.push(Frame {
-            range: node.byte_range().into(),
+            range: (node.start_byte()..end.end_byte()).into(),
             lines: if what.is_symbol() {
-                (first_line(node, &self.compiled.kinds), last_line(node))
+                (first_line(node, &self.compiled.kinds), last_line(end))
             } else {
                 (0, 0)
             },
@@ -252,9 +246,9 @@ impl Search<'_> {
     }
 
     fn take_parameter(&mut self, declarator: Node<'_>) {
-        if let Some(declared) = declared(declarator, &self.compiled.kinds) {
+        if let Some(name) = named(declarator, &self.compiled.kinds) {
             self.found.locals.push(Local {
-                name: declared.name.byte_range().into(),
+                name: name.byte_range().into(),
                 binding: LocalKind::Parameter,
             });
         }

@@ -9,6 +9,19 @@
 (type_alias (type_identifier) @name) @definition.alias
 (enum_entry (simple_identifier) @name) @definition.variant
 (function_declaration (simple_identifier) @name) @definition.function
+; What reads and writes a property stands behind it, as if it were a thing of its own.
+(class_body
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.variable
+  . [(getter) (setter)] . [(getter) (setter)] @end)
+(source_file
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.variable
+  . [(getter) (setter)] . [(getter) (setter)] @end)
+(class_body
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.variable
+  . [(getter) (setter)] @end)
+(source_file
+  (property_declaration (variable_declaration (simple_identifier) @name)) @definition.variable
+  . [(getter) (setter)] @end)
 (property_declaration (variable_declaration (simple_identifier) @name)) @definition.variable
 (class_parameter (binding_pattern_kind) . (simple_identifier) @name) @definition.field
 

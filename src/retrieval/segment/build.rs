@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -138,11 +139,11 @@ impl Builder {
     /// Adds a blob.
     pub fn add(&mut self, key: BlobKey, traits: Traits, facts: &Facts, note: Option<&str>) {
         let (log, body, texts) = (self.log.len(), self.bodies.len(), self.texts.len());
-        let mut last: Option<(&str, u32)> = None;
+        let mut last: Option<(&Arc<str>, u32)> = None;
         for term in &facts.terms {
             // The places of one word come together as a rule.
             let id = match last {
-                Some((text, id)) if *text == *term.text => id,
+                Some((text, id)) if Arc::ptr_eq(text, &term.text) => id,
                 _ => self.words.id(&term.text),
             };
             last = Some((&term.text, id));

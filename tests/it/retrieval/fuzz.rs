@@ -146,8 +146,8 @@ fn damaged(bytes: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
 #[tokio::test]
 async fn a_process_that_dies_is_blamed_on_what_it_read() {
     let bench = Bench::start();
-    let body = "fn one() { two(three(4), 5); }\n".repeat(2_000);
-    for number in 0..400 {
+    let body = "fn one() { two(three(4), 5); }\n".repeat(300);
+    for number in 0..150 {
         bench.write(&format!("f{number:03}.rs"), format!("fn name{number}() {{}}\n{body}"));
     }
     let commit = bench.commit();
@@ -169,13 +169,13 @@ async fn a_process_that_dies_is_blamed_on_what_it_read() {
     assert!(parsed > 0);
     let index = Index::open(&order.index, Limits::default(), Reader::default()).unwrap();
     let view = index.view(&commit).expect("the commit is in the index");
-    assert_eq!(view.len(), 400);
+    assert_eq!(view.len(), 150);
     let left_out = view.notes().iter().filter(|note| note.contains("died")).count();
-    let read = (0..400)
+    let read = (0..150)
         .filter(|number| !view.defined(&format!("name{number}")).is_empty())
         .count();
     assert!((1..=8).contains(&left_out), "{:?}", view.notes());
-    assert_eq!(read + left_out, 400);
+    assert_eq!(read + left_out, 150);
 }
 
 /// Kills the process that has written down what it reads; says whether there was one.

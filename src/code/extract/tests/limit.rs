@@ -78,6 +78,15 @@ fn bytes_that_are_not_utf8_are_read_around() {
 }
 
 #[test]
+fn bash_is_read_around_letters_that_its_grammar_cannot_take() {
+    // In one run with a brace before it, each of these ended the process.
+    let text = "größe() {\n  echo {\u{1F680}..9} {\u{10FFFF} {\u{FFFD}\n}\ngröße\n";
+    let found = check("letters.sh", text.as_bytes(), None);
+    assert_eq!(&*found.facts.symbols[0].name, "größe");
+    assert!(found.facts.references.iter().any(|reference| &*reference.name == "größe"));
+}
+
+#[test]
 fn a_byte_order_mark_and_an_empty_file_are_nothing_special() {
     let found = check("mark.go", b"\xEF\xBB\xBFpackage p\nfunc f() {}\n", None);
     assert_eq!(found.facts.symbols.len(), 2);
