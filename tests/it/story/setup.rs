@@ -116,7 +116,8 @@ async fn s14_only_trusted_set_ups_on_the_default_branch_are_kept() {
             let lock = ("package-lock.json", "stranger\n");
             service.github.push(REPO, &pull.head, &[prepare, lock], "Mine", MONA).await.unwrap();
             let write = Reply::change("write_file", json!({"path": "x.txt", "content": "x\n"}));
-            service.model.play([write, finish()]);
+            // The checks find what the branch's own set-up left, and the agent is told once.
+            service.model.play([write, finish(), finish()]);
             service.comment(pull.number, "/agent fix Write x.txt.");
             service.done().await;
             assert!(set_ups(service).await > 0, "the branch has a set-up of its own");
