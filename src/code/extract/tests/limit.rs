@@ -83,7 +83,13 @@ fn bash_is_read_around_letters_that_its_grammar_cannot_take() {
     let text = "größe() {\n  echo {\u{1F680}..9} {\u{10FFFF} {\u{FFFD}\n}\ngröße\n";
     let found = check("letters.sh", text.as_bytes(), None);
     assert_eq!(&*found.facts.symbols[0].name, "größe");
-    assert!(found.facts.references.iter().any(|reference| &*reference.name == "größe"));
+    assert!(
+        found
+            .facts
+            .references
+            .iter()
+            .any(|reference| &*reference.name == "größe")
+    );
 }
 
 #[test]
