@@ -326,7 +326,8 @@ fn environment(config: &Config) -> Vec<(String, String)> {
         ("log.filter", "forgehand=trace,sqlx=debug,info".to_owned()),
     ];
     let quick = QUICK.map(|(key, value)| (key, value.to_owned()));
-    let all = quick.into_iter().chain(values);
+    // A key that is not set is not in the environment either: an empty secret is refused.
+    let all = quick.into_iter().chain(values).filter(|(_, value)| !value.is_empty());
     all.map(|(key, value)| (format!("FORGEHAND_{}", key.to_uppercase().replace('.', "__")), value))
         .collect()
 }
