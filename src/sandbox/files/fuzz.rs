@@ -215,9 +215,13 @@ fn check_write(root: &Path, path: &str) {
     if matches!(answer(root, &request), FileReply::Failed { .. }) || known.is_some() {
         return;
     }
-    // A new file is made by its name, also where a `.` behind it asks for a folder.
-    let named = || walk(root, &parse_path(path).ok()?.components().collect::<PathBuf>());
-    let made = leads(root, path).or_else(named);
-    let made = made.unwrap_or_else(|| panic!("{path:?} was written, but where?"));
-    fs::remove_file(made).unwrap();
+    // A new file is made by its name, also where a `.` behind it asks for a folder, and where the name
+    // stands for other bytes. One that is not found again stays: the tree may grow, inside.
+    let named = || {
+        let relative: PathBuf = parse_path(path).ok()?.components().collect();
+        walk(root, &relative).or_else(|| walk(root, &unescape(relative.as_os_str())))
+    };
+    if let Some(made) = leads(root, path).or_else(named).filter(|made| made.is_file()) {
+        fs::remove_file(made).unwrap();
+    }
 }
