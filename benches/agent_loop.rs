@@ -53,13 +53,7 @@ async fn main() -> ExitCode {
 
 /// A sandbox that no call needs: the tool of this benchmark gives its output without one.
 async fn open_sandbox(folder: PathBuf) -> Arc<dyn Sandbox> {
-    let folders = SandboxFolders {
-        workspace: folder.join("workspace"),
-        home: folder.join("home"),
-        base_git: folder.join("base.git"),
-        out: folder.join("out"),
-        below: None,
-    };
+    let folders = SandboxFolders::within(&folder);
     for made in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir(made).expect("a folder");
     }

@@ -229,13 +229,7 @@ async fn run(sandbox: &dyn Sandbox, argv: &[&str], cancel: &CancellationToken) -
 }
 
 async fn open(config: &SandboxConfig, folder: &Path) -> Arc<dyn Sandbox> {
-    let folders = SandboxFolders {
-        workspace: folder.join("workspace"),
-        home: folder.join("home"),
-        base_git: folder.join("base.git"),
-        out: folder.join("out"),
-        below: None,
-    };
+    let folders = SandboxFolders::within(folder);
     for made in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir(made).expect("a folder");
     }

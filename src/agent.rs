@@ -256,6 +256,13 @@ pub enum SolveError {
     Store(#[from] crate::store::StoreError),
 }
 
+#[cfg(feature = "failpoints")]
+impl From<crate::fault::Injected> for SolveError {
+    fn from(injected: crate::fault::Injected) -> Self {
+        SolveError::Store(injected.into())
+    }
+}
+
 /// Works until the agent finishes or has to stop.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -11,18 +12,21 @@ use futures_util::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::{Act, Action};
 use crate::clock::Clock;
 use crate::config::{Config, GitHubConfig, Origin};
+use crate::git::Git;
 use crate::github::{App as GitHubApp, GitHub};
 use crate::intake::Rules;
 use crate::ledger::Caps;
 use crate::publish::{MarkerKey, Publisher};
 use crate::queue::Queue;
+use crate::quota::Quota;
 use crate::run::Ports;
 use crate::secret::{Redactor, Secret};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::web;
-use crate::worker::{Poll, Worker, maintain};
+use crate::worker::{Sweep, Worker};
 use crate::workspace::{Setups, Trees};
 
 mod approvals;
@@ -31,14 +35,10 @@ mod instance;
 mod logging;
 mod ports;
 mod record;
+mod scheduler;
 mod trust;
 
 pub use instance::Instance;
-
-/// Time between looks into GitHub's log of webhook calls, where webhooks arrive by themselves.
-const USUAL_POLL: Duration = Duration::from_secs(300);
-/// The same, where nothing arrives by itself.
-const ONLY_POLL: Duration = Duration::from_secs(15);
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -67,6 +67,7 @@ pub struct Surroundings {
 }
 
 /// The service with its ports open.
+#[derive(Clone)]
 pub struct App {
     config: Config,
     surroundings: Surroundings,
@@ -74,6 +75,8 @@ pub struct App {
     clock: Clock,
     redactor: Redactor,
     stop: CancellationToken,
+    /// Another process had the database open and did not close it.
+    was_left_open: bool,
 }
 
 impl App {
@@ -89,6 +92,7 @@ impl App {
         for secret in config.secrets() {
             redactor.add(&secret);
         }
+        let was_left_open = Store::was_left_open(&config.database_url());
         let store = Store::open(&config.database_url(), config.database.max_connections)
             .await
             .context("open the database")?;
@@ -100,7 +104,20 @@ impl App {
             clock: Clock::System,
             redactor,
             stop: CancellationToken::new(),
+            was_left_open,
         })
+    }
+
+    /// The same with a token that somebody else may have cancelled already.
+    #[must_use]
+    pub fn stopped_by(self, stop: CancellationToken) -> Self {
+        Self { stop, ..self }
+    }
+
+    /// The same on another clock, such as one that is moved by hand.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The database.
@@ -132,6 +149,9 @@ impl App {
             instance.owner().to_owned(),
         );
         if instance.is_only_one() {
+            if self.was_left_open {
+                self.check_database().await?;
+            }
             let recovered = queue
                 .recover_own()
                 .await
@@ -143,6 +163,7 @@ impl App {
                 );
             }
         }
+        self.note_start(roles, &instance).await.context("write the audit")?;
         let mut tasks = tokio::task::JoinSet::new();
         let address = if roles.contains(&ServiceRole::Receiver) {
             Some(self.start_receiver(&mut tasks).await?)
@@ -174,6 +195,32 @@ impl App {
         }
     }
 
+    /// After a process that was cut off: damage is found now, not in the middle of somebody's work.
+    async fn check_database(&self) -> anyhow::Result<()> {
+        let started = std::time::Instant::now();
+        self.store.check_whole().await.context(
+            "the process before this one was cut off, and its database is damaged since. Nothing was changed: keep a \
+             copy of the file, and put a backup in its place",
+        )?;
+        tracing::info!(took = ?started.elapsed(), "the process before this one was cut off; its database is whole");
+        Ok(())
+    }
+
+    /// The configuration in force is a row of the audit, as the hash of what `config show` prints: no secret
+    /// is in it, and whoever has the file can tell whether it is the same.
+    async fn note_start(&self, roles: &[ServiceRole], instance: &Instance) -> Result<(), StoreError> {
+        let names: Vec<String> = roles.iter().map(|role| format!("{role:?}").to_lowercase()).collect();
+        let act = Act::new(Action::ServiceStarted)
+            .with("version", env!("CARGO_PKG_VERSION"))
+            .with("config_sha256", self.config.fingerprint())
+            .with("roles", names)
+            .with("worker", instance.owner());
+        let mut tx = self.store.begin().await?;
+        let schema = tx.schema_version().await?;
+        tx.audit(act.with("schema", schema));
+        tx.commit().await
+    }
+
     /// Waits until every role has ended, at most as long as configured.
     async fn drain(&self, tasks: &mut tokio::task::JoinSet<()>) {
         tracing::info!(tasks = tasks.len(), "stopping; work in hand is handed back");
@@ -193,7 +240,8 @@ impl App {
             .await
             .with_context(|| format!("listen on {listen}"))?;
         let address = listener.local_addr()?;
-        let rules = Rules::new(&self.config.github, &self.config.queue, self.bot_slug().await);
+        let client = self.github().ok();
+        let rules = Rules::new(&self.config.github, &self.config.queue, bot_slug(client.as_ref()).await);
         let github = &self.config.github;
         let state = web::WebState {
             store: self.store.clone(),
@@ -206,9 +254,14 @@ impl App {
             clock: self.clock.clone(),
             metrics: Some(logging::metrics()),
             draining: self.stop.clone(),
+            skew: client.as_ref().map(GitHub::skew),
             setup: self.setup_page(address),
         };
         let stop = self.stop.clone();
+        if let Some(client) = client {
+            let stop = self.stop.clone();
+            tasks.spawn(async move { compare_clocks(&client, &stop).await });
+        }
         tasks.spawn(async move {
             if let Err(error) = web::serve(listener, web::router(state), stop).await {
                 tracing::error!(%error, "the receiver stopped");
@@ -216,45 +269,6 @@ impl App {
         });
         tracing::info!(%address, "the receiver listens");
         Ok(address)
-    }
-
-    /// Recovery and tidying, and the look into GitHub's log of webhook calls.
-    fn start_scheduler(&self, queue: Queue, tasks: &mut tokio::task::JoinSet<()>) {
-        let (store, clock, stop) = (self.store.clone(), self.clock.clone(), self.stop.clone());
-        let state_dir = self.config.server.state_dir.clone();
-        tasks.spawn(async move { maintain(&queue, &store, &state_dir, &clock, &stop).await });
-        // Without a public address the log is the only way in.
-        let usual = if self.config.server.public_url.is_some() {
-            USUAL_POLL
-        } else {
-            ONLY_POLL
-        };
-        let every = self.config.github.poll_seconds.unwrap_or(usual);
-        let Ok(github) = self.github() else { return };
-        if every.is_zero() {
-            return;
-        }
-        let (config, store, clock, stop) = (
-            self.config.clone(),
-            self.store.clone(),
-            self.clock.clone(),
-            self.stop.clone(),
-        );
-        tasks.spawn(async move {
-            let Some(app) = who_are_we(&github, &stop).await else {
-                return;
-            };
-            let rules = Rules::new(&config.github, &config.queue, Some(app.slug));
-            Poll {
-                github,
-                store,
-                rules,
-                clock,
-                every,
-            }
-            .run(&stop)
-            .await;
-        });
     }
 
     /// The page that makes the App, while there is none. Its address is printed with a token.
@@ -267,18 +281,6 @@ impl App {
         let setup = web::Setup::new(&server, &self.config.github, self.clock.clone());
         eprintln!("There is no GitHub App yet. Make one here: {}", setup.url().expose());
         Some(setup)
-    }
-
-    /// The bot's slug, so that its own comments are known; without credentials there is none yet.
-    async fn bot_slug(&self) -> Option<String> {
-        let github = self.github().ok()?;
-        match github.app().await {
-            Ok(app) => Some(app.slug),
-            Err(error) => {
-                tracing::warn!(%error, "GitHub did not tell who we are; our own comments are known by the App id alone");
-                None
-            }
-        }
     }
 
     async fn start_workers(&self, queue: &Queue, tasks: &mut tokio::task::JoinSet<()>) -> anyhow::Result<()> {
@@ -295,54 +297,75 @@ impl App {
         };
         let ports = self.ports()?;
         let workers = self.config.queue.workers;
+        let publisher = self.publisher(&github, &ports.git);
         let (config, stop, queue) = (self.config.clone(), self.stop.clone(), queue.clone());
-        let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
+        let sweep = self.sweep(&queue);
         tasks.spawn(async move {
             // GitHub may be away at start-up; work begins when it answers.
             let Some(app) = who_are_we(&github, &stop).await else {
                 return;
             };
-            let publisher = Publisher {
-                store,
-                github,
-                app,
-                git: ports.git.clone(),
-                state_dir: config.server.state_dir.clone(),
-                marker: marker_key(&config.github),
-                command: config.github.command.clone(),
-                security_advisories: config.github.security_advisories,
-                language: config.github.language.into(),
-                caps: Caps::new(&config.budget, config.github.language.into(), &config.github.command),
-                call_timeout: config.github.call_timeout_seconds,
-                list_lag: config.github.list_lag_seconds,
-                write_interval: config.github.write_interval_seconds,
-                clock,
-                redactor,
-            };
+            let publisher = publisher(app);
             let worker = Worker {
                 queue,
                 ports,
                 publisher,
                 state_dir: config.server.state_dir,
+                graph_limits: (&config.workgraph).into(),
             };
             let mut slots = tokio::task::JoinSet::new();
             let (trees, setups) = (worker.ports.trees.clone(), worker.ports.setups.clone());
-            slots.spawn(tidy_prepared(trees, setups));
+            let until = stop.clone();
+            slots.spawn(async move { keep_tidy(trees, setups, &until).await });
+            let until = stop.clone();
+            slots.spawn(async move { unbroken(&until, || sweep.keep(&until)).await });
             let (settler, until) = (worker.clone(), stop.clone());
             slots.spawn(async move { unbroken(&until, || settler.settle_ended(&until)).await });
             let (greeter, until) = (worker.clone(), stop.clone());
             slots.spawn(async move { unbroken(&until, || greeter.acknowledge_waiting(&until)).await });
-            for _ in 0..workers {
-                let (worker, stop) = (worker.clone(), stop.clone());
-                slots.spawn(async move { unbroken(&stop, || worker.run(&stop)).await });
-            }
+            slots.spawn(async move { unbroken(&stop, || worker.run(workers, &stop)).await });
             while slots.join_next().await.is_some() {}
         });
         Ok(())
     }
 
+    /// What publishing needs, once GitHub has told who we are.
+    fn publisher(&self, github: &GitHub, git: &Git) -> impl FnOnce(GitHubApp) -> Publisher + Send + 'static + use<> {
+        let (config, github, git) = (self.config.clone(), github.clone(), git.clone());
+        let (store, clock, redactor) = (self.store.clone(), self.clock.clone(), self.redactor.clone());
+        move |app| Publisher {
+            store,
+            github,
+            app,
+            git,
+            state_dir: config.server.state_dir.clone(),
+            marker: marker_key(&config.github),
+            command: config.github.command.clone(),
+            security_advisories: config.github.security_advisories,
+            language: config.github.language.into(),
+            caps: Caps::new(&config.budget, config.github.language.into(), &config.github.command),
+            call_timeout: config.github.call_timeout_seconds,
+            list_lag: config.github.list_lag_seconds,
+            write_interval: config.github.write_interval_seconds,
+            clock,
+            redactor,
+        }
+    }
+
+    /// What looks for leftovers.
+    fn sweep(&self, queue: &Queue) -> Sweep {
+        Sweep {
+            queue: queue.clone(),
+            store: self.store.clone(),
+            state_dir: self.config.server.state_dir.clone(),
+            sandbox: self.config.sandbox.clone(),
+        }
+    }
+
     fn github(&self) -> anyhow::Result<GitHub> {
-        GitHub::new(&self.config.github, self.clock.clone(), self.redactor.clone())
+        let github = GitHub::new(&self.config.github, self.clock.clone(), self.redactor.clone())?;
+        let quota = Quota::new(self.store.clone(), &self.config.github);
+        Ok(github.with_gate(Arc::new(quota)))
     }
 
     /// What runs need, from the configuration.
@@ -369,6 +392,20 @@ impl App {
         );
         ports.setups = Setups::new(&self.config.server.state_dir, &self.config.workspace);
         Ok(ports)
+    }
+}
+
+/// Time between two looks at what is prepared for later runs.
+const TIDY_PREPARED_EVERY: Duration = Duration::from_secs(3_600);
+
+/// Tidies what is prepared for later runs, at the start and now and then until `stop`.
+async fn keep_tidy(trees: Option<Trees>, setups: Option<Setups>, stop: &CancellationToken) {
+    while !stop.is_cancelled() {
+        tidy_prepared(trees.clone(), setups.clone()).await;
+        tokio::select! {
+            () = tokio::time::sleep(TIDY_PREPARED_EVERY) => {}
+            () = stop.cancelled() => {}
+        }
     }
 }
 
@@ -429,6 +466,33 @@ fn complete_credentials(config: &mut Config) -> anyhow::Result<()> {
     config.github.private_key = config.github.private_key.take().or(stored.private_key);
     config.github.webhook_secret = config.github.webhook_secret.take().or(stored.webhook_secret);
     Ok(())
+}
+
+/// The bot's slug, so that its own comments are known; without credentials there is none yet.
+async fn bot_slug(github: Option<&GitHub>) -> Option<String> {
+    match github?.app().await {
+        Ok(app) => Some(app.slug),
+        Err(error) => {
+            tracing::warn!(%error, "GitHub did not tell who we are; our own comments are known by the App id alone");
+            None
+        }
+    }
+}
+
+/// Time between two looks at GitHub's clock.
+const COMPARE_CLOCKS_EVERY: Duration = Duration::from_secs(120);
+
+/// A receiver makes no calls that would tell it whether its clock is right.
+async fn compare_clocks(github: &GitHub, stop: &CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(COMPARE_CLOCKS_EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+        if let Err(error) = github.app().await {
+            tracing::debug!(%error, "GitHub's clock was not seen");
+        }
+    }
 }
 
 /// Asks GitHub who we are until it answers.

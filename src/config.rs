@@ -8,23 +8,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::schedule::Schedule;
 use crate::secret::Secret;
 
+mod autotask;
 mod check;
 mod choice;
 mod image;
 mod load;
+mod retention;
+mod schedule;
 mod section;
+mod unattended;
 mod value;
 
 pub use choice::{
-    EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OpenSandboxMode, PermissionMode, ReplayChoice,
+    AlertOn, EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OpenSandboxMode, PermissionMode, ReplayChoice,
     SandboxBackend, SetupFailure, ToolCallChoice,
 };
 pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
+pub use retention::RetentionConfig;
+pub use schedule::ScheduleConfig;
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};
+pub use unattended::{AlertConfig, AutotaskConfig, LedgerConfig, WorkgraphConfig};
 pub use value::{ConfigValue, PriceTable};
 
 section! {
@@ -83,9 +91,19 @@ section! {
         list_lag_seconds: Duration = "15",
         /// Least time between two writes of one installation, in seconds.
         write_interval_seconds: Duration = "1",
+        /// Most comments, issues, pull requests and the like that one installation gets in any minute;
+        /// GitHub's own limit is 80.
+        max_content_per_minute: u32 = "60",
+        /// The same for any hour; GitHub's own limit is 500.
+        max_content_per_hour: u32 = "400",
+        /// Calls of GitHub's hourly limit that are not used up: work waits for the next hour before.
+        reserved_calls: u32 = "100",
         /// Time between looks into GitHub's log of webhook calls, where missed ones are found, in
         /// seconds; 0 looks never. Without it 300, or 15 while `server.public_url` is not set.
         poll_seconds: Option<Duration> = "",
+        /// Time between looks at the repositories themselves, where labels, comments and closed issues
+        /// are found that neither a webhook nor the log told of, in seconds; 0 looks never.
+        reconcile_seconds: Duration = "300",
     }
 }
 
@@ -233,6 +251,9 @@ section! {
         ask: Vec<String> = "[]",
         /// Calls that are never made, such as `write_file:migrations/**` or `run_command:curl`.
         deny: Vec<String> = "[]",
+        /// Calls that a trusted repository's own file may allow by itself, in its `[permission]`, where a
+        /// person would be asked. It can always ask and deny more, and never lift a `deny`.
+        repository: Vec<String> = "[]",
         /// What holds without a rule for tools that work in the sandbox: `allow`, `ask` or `deny`.
         sandboxed: PermissionMode = "\"allow\"",
         /// What holds without a rule for tools of the web, outside `web.hosts`.
@@ -352,6 +373,12 @@ section! {
     pub struct QueueConfig "queue" {
         /// Jobs that one process works on at once.
         workers: u32 = "2",
+        /// Jobs that all processes together work on at once; 0 is no limit.
+        max_jobs: u32 = "0",
+        /// Jobs of one installation that are worked on at once; 0 is no limit.
+        max_jobs_per_installation: u32 = "0",
+        /// Jobs of one repository that are worked on at once; 0 is no limit.
+        max_jobs_per_repository: u32 = "0",
         /// How long a claim lasts without a heartbeat, in seconds.
         lease_seconds: Duration = "60",
         /// Time between heartbeats, in seconds.
@@ -408,8 +435,20 @@ pub struct Config {
     pub budget: BudgetConfig,
     /// `[queue]`
     pub queue: QueueConfig,
+    /// `[ledger]`
+    pub ledger: LedgerConfig,
+    /// `[retention]`
+    pub retention: RetentionConfig,
+    /// `[alert]`
+    pub alert: AlertConfig,
+    /// `[autotask]`
+    pub autotask: AutotaskConfig,
+    /// `[workgraph]`
+    pub workgraph: WorkgraphConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// `[[schedule]]`, in order.
+    pub schedule: Vec<ScheduleConfig>,
     /// Where each value came from, by dotted key.
     pub origins: BTreeMap<String, Origin>,
 }
@@ -430,7 +469,13 @@ pub fn sections() -> Vec<SectionInfo> {
         WorkspaceConfig::info(),
         BudgetConfig::info(),
         QueueConfig::info(),
+        LedgerConfig::info(),
+        RetentionConfig::info(),
+        AlertConfig::info(),
+        AutotaskConfig::info(),
+        WorkgraphConfig::info(),
         LogConfig::info(),
+        ScheduleConfig::info().list(),
     ]
 }
 
@@ -451,16 +496,34 @@ impl Config {
             self.workspace.shown(),
             self.budget.shown(),
             self.queue.shown(),
+            self.ledger.shown(),
+            self.retention.shown(),
+            self.alert.shown(),
+            self.autotask.shown(),
+            self.workgraph.shown(),
             self.log.shown(),
         ];
+        let schedules = self.schedule.iter().enumerate();
+        let schedules = schedules.map(|(at, schedule)| schedule.shown_as(&load::item(ScheduleConfig::SECTION, at)));
         shown
             .into_iter()
+            .chain(schedules)
             .flatten()
             .map(|(key, value)| {
                 let origin = self.origins.get(&key).cloned().unwrap_or(Origin::Default);
                 (key, value, origin)
             })
             .collect()
+    }
+
+    /// SHA-256 of the values in force, in hex, with `***` in place of secrets.
+    pub fn fingerprint(&self) -> String {
+        use sha2::Digest as _;
+        let lines = self
+            .effective()
+            .into_iter()
+            .map(|(key, value, _)| format!("{key} = {value}\n"));
+        hex::encode(sha2::Sha256::digest(lines.collect::<String>()))
     }
 
     /// Every secret that is set, for the redactor. The database's password is one by itself, as
@@ -475,6 +538,8 @@ impl Config {
             &self.model.api_key,
             &self.model.fallback_api_key,
             &self.web.github_token,
+            &self.alert.url,
+            &self.alert.secret,
         ]
         .into_iter()
         .flatten()
@@ -492,6 +557,15 @@ impl Config {
             secrets.extend(meant.map(|(_, meant)| Secret::new(meant)));
         }
         secrets
+    }
+
+    /// The schedules of the file.
+    pub fn schedules(&self) -> Vec<Schedule> {
+        // One that cannot be read would have been a problem of the configuration.
+        self.schedule
+            .iter()
+            .filter_map(|schedule| schedule.schedule().ok())
+            .collect()
     }
 
     /// The database address, with the default filled in.

@@ -4,14 +4,13 @@
 //! Never creates anything, and never decides who may.
 
 use std::fmt;
-use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::ids::{DraftId, IdError, JobId, RepoId, RepoName, Subject};
+use crate::ids::{DraftId, JobId, RepoId, RepoName, Subject};
 use crate::job::word_enum;
 
 mod check;

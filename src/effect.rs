@@ -1,14 +1,11 @@
 //! One write to GitHub, as a row of the outbox: what is to be written, under which key it is
 //! found again, and how far it got. Plain data. Never performs anything; `publish` does.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{
-    BranchName, CommentId, CommitSha, DraftId, EffectId, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName,
+    BranchName, CommentId, CommitSha, DraftId, EffectId, InstallationId, IssueNumber, JobId, RepoId, RepoName,
 };
 use crate::job::word_enum;
 use crate::phrase::thread::Said;
@@ -365,6 +362,10 @@ pub struct Effect {
     pub remote_id: Option<String>,
     /// Why it failed or was skipped.
     pub problem: Option<String>,
+    /// Calls whose outcome was never known.
+    pub unclear: u32,
+    /// What was taken away because it had arrived twice.
+    pub repaired: Option<String>,
 }
 
 #[cfg(test)]

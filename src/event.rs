@@ -300,6 +300,23 @@ pub enum RunEvent {
         #[serde(default)]
         rows_left_out: u64,
     },
+    /// A tool call was not made: the rules deny it, or nobody could be asked.
+    CallDenied {
+        /// The tool.
+        tool: String,
+        /// What it was about, as the rules see it, capped.
+        call: String,
+        /// Why, in words.
+        why: String,
+        /// The line of configuration that would allow it, where one can.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allow: Option<String>,
+    },
+    /// A question of the agent reached nobody, and it was told to decide by itself.
+    QuestionRefused {
+        /// What was asked, capped.
+        question: String,
+    },
     /// The agent set or changed its plan.
     PlanUpdated {
         /// All steps.

@@ -20,16 +20,26 @@ impl From<StoreError> for JobError {
     }
 }
 
+#[cfg(feature = "failpoints")]
+impl From<crate::fault::Injected> for JobError {
+    fn from(injected: crate::fault::Injected) -> Self {
+        JobError::Retry(injected.to_string())
+    }
+}
+
 impl From<GitHubError> for JobError {
     fn from(error: GitHubError) -> Self {
         if error.is_of_installation() {
             return JobError::NoRight(format!("the App may not act in this repository any more ({error})"));
         }
         match &error {
-            GitHubError::RateLimited { until } => JobError::Snooze(*until, error.to_string()),
-            GitHubError::Unreachable { .. } | GitHubError::Unclear { .. } | GitHubError::Conflict { .. } => {
-                JobError::Retry(error.to_string())
+            GitHubError::RateLimited { until, .. } | GitHubError::Held { until, .. } => {
+                JobError::Snooze(*until, error.to_string())
             }
+            GitHubError::Unreachable { .. } | GitHubError::Conflict { .. } | GitHubError::Moved { .. } => {
+                JobError::Unsent(error.to_string())
+            }
+            GitHubError::Unclear { .. } => JobError::Retry(error.to_string()),
             GitHubError::Withheld { .. } => JobError::LeaseLost,
             GitHubError::NotFound { .. }
             | GitHubError::Unauthorized { .. }

@@ -16,6 +16,7 @@ use crate::secret::Secret;
 mod bundle;
 mod checkout;
 mod file;
+mod grown;
 mod history;
 mod import;
 mod local;
@@ -32,6 +33,7 @@ mod run;
 mod tree;
 mod uncommitted;
 
+pub use grown::{Growth, Source};
 pub use history::{Logged, Touch};
 pub use local::LocalRepo;
 pub use merge::{Conflict, Line, Merge, Merged};
@@ -39,6 +41,14 @@ pub use policy::may_change;
 pub use prepared::{Laying, Place, PreparedTree, Step, copy_tree};
 pub use tree::{Blob, BlobId, Blobs, Entry, EntryKind, Tree};
 pub use uncommitted::Uncommitted;
+
+/// Removes a mirror that nobody refreshed since a time. False: somebody did, or is at it.
+///
+/// # Errors
+/// When it cannot be removed; what is left is made anew when it is needed.
+pub fn remove_unused_mirror(mirror: &Path, since: std::time::SystemTime) -> std::io::Result<bool> {
+    mirror::remove_unused(mirror, since)
+}
 
 /// Why git did not do it, named by what the caller can do.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +158,17 @@ pub struct Signature {
     pub at: DateTime<Utc>,
 }
 
+impl Signature {
+    /// This program's own, where no App signs.
+    pub fn of_program(at: DateTime<Utc>) -> Self {
+        Self {
+            name: "Forgehand".to_owned(),
+            email: "forgehand@localhost".to_owned(),
+            at,
+        }
+    }
+}
+
 impl Git {
     /// Finds git and checks its version.
     pub fn find() -> Result<Self, GitError> {
@@ -170,6 +191,11 @@ impl Git {
     /// The checkout that a folder of this machine lies in.
     pub async fn open_local(&self, folder: &Path) -> Result<LocalRepo, GitError> {
         local::open(self, folder).await
+    }
+
+    /// The remotes of the checkout that a folder lies in, by name, each with its address as written.
+    pub async fn remotes(&self, folder: &Path) -> Result<Vec<(String, String)>, GitError> {
+        local::remotes(self, folder).await
     }
 
     /// How many files of a checkout differ from its last commit.
@@ -196,6 +222,33 @@ impl Git {
         wanted: &BranchName,
     ) -> Result<BranchName, GitError> {
         local::leave_branch(self, repo, import, sha, wanted).await
+    }
+
+    /// Makes the objects of a commit of ours part of a checkout's repository, where no branch shows
+    /// it yet.
+    pub async fn place_commit(&self, repo: &LocalRepo, growth: &Growth<'_>) -> Result<CommitSha, GitError> {
+        grown::place(self, repo, growth).await
+    }
+
+    /// Moves a branch of ours in a checkout from a commit, or from nowhere, to another one.
+    pub async fn move_branch(
+        &self,
+        repo: &LocalRepo,
+        branch: &BranchName,
+        from: Option<&CommitSha>,
+        to: &CommitSha,
+    ) -> Result<(), GitError> {
+        grown::advance(self, repo, branch, from, to).await
+    }
+
+    /// The commit of a branch of a checkout, if there is one.
+    pub async fn tip(&self, repo: &LocalRepo, branch: &BranchName) -> Result<Option<CommitSha>, GitError> {
+        grown::tip(self, repo, branch).await
+    }
+
+    /// Removes a branch of ours that stands at this commit.
+    pub async fn remove_branch(&self, repo: &LocalRepo, branch: &BranchName, at: &CommitSha) -> Result<(), GitError> {
+        grown::remove(self, repo, branch, at).await
     }
 
     /// All files of a commit. Blocks its thread.
@@ -369,6 +422,10 @@ impl Git {
     pub async fn is_same_tree(&self, repo: &Path, one: &CommitSha, other: &CommitSha) -> Result<bool, GitError> {
         merge::is_same_tree(self, &absolute(repo)?, one, other).await
     }
+    /// Whether a commit that is there is by this signature, at the same second.
+    pub async fn is_by(&self, repo: &Path, commit: &CommitSha, by: &Signature) -> Result<bool, GitError> {
+        merge::is_by(self, &absolute(repo)?, commit, by).await
+    }
     /// The last commits of one line that another does not have, a line each.
     pub async fn commits(
         &self,
@@ -429,6 +486,15 @@ impl Git {
         expect: Option<&CommitSha>,
     ) -> Result<(), GitError> {
         push::push(self, &absolute(repo)?, remote, sha, branch, expect).await
+    }
+    /// Deletes a branch that this program made, if it still points to `expect`.
+    pub async fn delete_branch(
+        &self,
+        remote: &Remote,
+        branch: &BranchName,
+        expect: &CommitSha,
+    ) -> Result<(), GitError> {
+        push::delete(self, remote, branch, expect).await
     }
     /// Where a branch points on the remote.
     pub async fn remote_sha(&self, remote: &Remote, branch: &BranchName) -> Result<Option<CommitSha>, GitError> {

@@ -4,7 +4,7 @@
 //! repeated behind our back, and because closed enums and strict structs turn GitHub's additions
 //! into errors. Never retries a write, never decides whether something may be written.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, bail};
 
@@ -21,40 +21,53 @@ mod client;
 mod deliveries;
 mod error;
 mod files;
+mod gate;
 mod graphql;
 mod issues;
+mod locate;
 mod page;
 mod payload;
 mod pulls;
+mod queue;
 mod reviews;
 mod rollup;
 mod search;
+mod since;
+mod skew;
 mod threads;
 
 use auth::{AppKey, TokenCache, TokenScope};
 use client::{Api, Call, Need, WriteTurns};
+use deliveries::LoggedPage;
 
 pub use advisories::{Advisory, Severity};
 pub use check_writes::{Annotation, AnnotationLevel, CheckReport, Conclusion, NewCheckRun, Progress};
 pub use checks::{Annotated, CheckOutput, CheckRun, CombinedStatus, CommitStatus};
 pub(crate) use client::http_client;
+pub use client::turn_patience;
 pub use deliveries::LoggedDelivery;
 pub use error::GitHubError;
 pub use files::{ChangeKind, PullFile, PullFiles};
+pub use gate::{Admission, Cost, Gate, Left, Pool, RateLimit};
 pub use issues::NewIssue;
+pub use locate::Located;
 pub use payload::{
-    Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, NewPull, NodeId, Permission,
-    Pull, PullEnd, PullRepo, Repository, ReviewComment,
+    Access, Account, App, AppCredentials, AppRef, Collaborator, Comment, Issue, Label, Milestone, NewPull, NodeId,
+    Permission, Pull, PullEnd, PullRepo, Repository, ReviewComment,
 };
+pub use queue::{BodyEdit, BodyEdits, IssueEvent, IssuePage, OpenIssues, Selected};
 pub use reviews::{NewReview, NewReviewComment, Review, Side};
 pub use rollup::{Check, CheckSource, CheckState, Rollup, Verdict};
 pub use search::FoundIssue;
+pub use since::{Changes, RepoEvent, Said};
+pub use skew::{ClockState, Skew};
 pub use threads::{ReviewThread, ThreadComment};
 
 /// The App's view of GitHub. Cheap to clone; tokens are cached inside.
 #[derive(Clone)]
 pub struct GitHub {
     shared: Arc<Shared>,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 struct Shared {
@@ -63,6 +76,8 @@ struct Shared {
     key: AppKey,
     tokens: TokenCache,
     turns: WriteTurns,
+    /// The first page of the log of webhook calls, as it was last sent.
+    newest_deliveries: Mutex<Option<LoggedPage>>,
     redactor: Redactor,
 }
 
@@ -72,6 +87,7 @@ pub struct RepoClient {
     shared: Arc<Shared>,
     name: RepoName,
     scope: TokenScope,
+    gate: Option<Arc<dyn Gate>>,
     may_write: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -92,12 +108,26 @@ impl GitHub {
             web_url: web_url.as_str().trim_end_matches('/').to_owned(),
             key,
             tokens: TokenCache::default(),
-            turns: WriteTurns::new(config.write_interval_seconds),
+            turns: WriteTurns::new(config.write_interval_seconds, config.call_timeout_seconds),
+            newest_deliveries: Mutex::default(),
             redactor,
         };
         Ok(Self {
             shared: Arc::new(shared),
+            gate: None,
         })
+    }
+
+    /// The same, whose calls for repositories pass a gate that keeps count for several processes.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Arc<dyn Gate>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// How far our clock is from GitHub's, by its answers to this client.
+    pub fn skew(&self) -> Skew {
+        self.shared.api.skew.clone()
     }
 
     /// `GET /app`.
@@ -129,6 +159,7 @@ impl GitHub {
                 access,
                 need: Need::Usual,
             },
+            gate: self.gate.clone(),
             may_write: None,
         }
     }

@@ -237,6 +237,9 @@ impl FromStr for CommitSha {
 }
 string_conversions!(CommitSha);
 
+/// Longest name of a task, in bytes.
+const MAX_TASK_NAME: usize = 60;
+
 /// What a job works on: an issue or a pull request of its repository, or a local checkout.
 /// Stored as `issue/12`, `pull/12`, `local/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -247,14 +250,25 @@ pub enum Subject {
     Pull(IssueNumber),
     /// A checkout on this machine, named by the run.
     Local(String),
+    /// Work that no issue holds, by the name of who planned it: `schedule-nightly`, `graph-main`.
+    /// Lower-case letters, digits and hyphens.
+    Task(String),
 }
 
 impl Subject {
-    /// The issue or pull request number, `None` for a local checkout.
+    /// The subject of work that no issue holds; the name is cut and changed to fit.
+    pub fn task(name: &str) -> Self {
+        match crate::text::slug(name, MAX_TASK_NAME) {
+            slug if slug.is_empty() => Subject::Task("task".to_owned()),
+            slug => Subject::Task(slug),
+        }
+    }
+
+    /// The issue or pull request number, `None` for a local checkout or a task.
     pub fn number(&self) -> Option<IssueNumber> {
         match self {
             Subject::Issue(number) | Subject::Pull(number) => Some(*number),
-            Subject::Local(_) => None,
+            Subject::Local(_) | Subject::Task(_) => None,
         }
     }
 }
@@ -265,6 +279,7 @@ impl fmt::Display for Subject {
             Subject::Issue(number) => write!(f, "issue/{number}"),
             Subject::Pull(number) => write!(f, "pull/{number}"),
             Subject::Local(name) => write!(f, "local/{name}"),
+            Subject::Task(name) => write!(f, "task/{name}"),
         }
     }
 }
@@ -272,13 +287,16 @@ impl fmt::Display for Subject {
 impl FromStr for Subject {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let error = || IdError::new("subject", text, "issue/N, pull/N or local/NAME is expected");
+        let error = || IdError::new("subject", text, "issue/N, pull/N, task/NAME or local/NAME is expected");
         let (kind, rest) = text.split_once('/').ok_or_else(error)?;
         let number = || rest.parse().map(IssueNumber).map_err(|_| error());
         match kind {
             "issue" => number().map(Subject::Issue),
             "pull" => number().map(Subject::Pull),
             "local" if !rest.is_empty() => Ok(Subject::Local(rest.to_owned())),
+            "task" if !rest.is_empty() && crate::text::slug(rest, MAX_TASK_NAME) == rest => {
+                Ok(Subject::Task(rest.to_owned()))
+            }
             _ => Err(error()),
         }
     }
@@ -323,11 +341,14 @@ mod tests {
 
     #[test]
     fn subjects_survive_their_text() {
-        for text in ["issue/12", "pull/3", "local/widgets"] {
+        for text in ["issue/12", "pull/3", "local/widgets", "task/schedule-nightly"] {
             assert_eq!(text.parse::<Subject>().unwrap().to_string(), text);
         }
         assert!("issue/-1".parse::<Subject>().is_err());
         assert!("gist/1".parse::<Subject>().is_err());
+        assert!("task/Two words".parse::<Subject>().is_err());
+        assert_eq!(Subject::task("Two words").to_string(), "task/two-words");
+        assert_eq!(Subject::task("…").to_string(), "task/task");
     }
 
     #[test]

@@ -6,9 +6,11 @@
 mod accept;
 mod command;
 mod payload;
+mod rebuilt;
 mod triage;
 
 pub use accept::{Accepted, Verdict, accept};
 pub use command::{Command, CommandProblem, Retry};
 pub use payload::{BadDelivery, Delivery, Payload, Repo, Sender};
+pub use rebuilt::Rebuilder;
 pub use triage::{Intent, RETRY_PUBLISH, Rules, STATUS_REPLY, triage};

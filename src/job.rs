@@ -2,21 +2,18 @@
 //! asked. Plain data; transitions are in `store` and `queue`. Never holds text that changed after
 //! the trigger.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{
-    BranchName, CommentId, CommitSha, IdError, InstallationId, IssueNumber, JobId, RepoId, RepoName, Subject, UserId,
+    BranchName, CommentId, CommitSha, InstallationId, IssueNumber, JobId, RepoId, RepoName, Subject, UserId,
 };
 
 /// Declares an enum that is stored as a word.
 macro_rules! word_enum {
     ($(#[$doc:meta])* $name:ident, $what:literal { $( $(#[$item_doc:meta])* $item:ident = $word:literal, )* }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ::serde::Serialize, ::serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum $name { $( $(#[$item_doc])* $item, )* }
 
@@ -30,18 +27,18 @@ macro_rules! word_enum {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
 
-        impl FromStr for $name {
-            type Err = IdError;
-            fn from_str(text: &str) -> Result<Self, IdError> {
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::ids::IdError;
+            fn from_str(text: &str) -> Result<Self, $crate::ids::IdError> {
                 match text {
                     $( $word => Ok($name::$item), )*
-                    _ => Err(IdError::new($what, text, "the word is unknown")),
+                    _ => Err($crate::ids::IdError::new($what, text, "the word is unknown")),
                 }
             }
         }
@@ -148,6 +145,17 @@ pub struct Actor {
     pub is_bot: bool,
 }
 
+impl Actor {
+    /// Whoever runs this machine: no account of GitHub's.
+    pub fn operator() -> Self {
+        Self {
+            id: UserId(0),
+            login: "operator".to_owned(),
+            is_bot: false,
+        }
+    }
+}
+
 /// Why work starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
@@ -179,6 +187,63 @@ pub enum Trigger {
     },
     /// A person at the command line of this machine.
     CommandLine,
+    /// The time came that a schedule of the operator names.
+    Schedule {
+        /// The schedule.
+        name: String,
+        /// The time, before any jitter.
+        fire_at: DateTime<Utc>,
+    },
+    /// The turn came of a milestone of a work graph that the operator let run.
+    Milestone {
+        /// The graph.
+        graph: String,
+        /// The milestone.
+        milestone: String,
+        /// The command that alone decides whether it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acceptance: Option<String>,
+    },
+    /// An issue was found in a queue that is polled. The actor is who put it there.
+    Queue {
+        /// The label of the queue, where it has one, as it is written on the issue.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// What selects the issues of the queue, in words.
+        source: String,
+    },
+}
+
+impl Trigger {
+    /// Whether nobody waits in front of the result: it is accounted for in the ledger of unattended work.
+    pub fn is_unattended(&self) -> bool {
+        matches!(
+            self,
+            Trigger::Schedule { .. } | Trigger::Milestone { .. } | Trigger::Queue { .. }
+        )
+    }
+
+    /// Whether the operator of this machine planned the work, so that no person of the repository is
+    /// asked for their right to it.
+    pub fn is_operators(&self) -> bool {
+        matches!(self, Trigger::Schedule { .. } | Trigger::Milestone { .. })
+    }
+
+    /// The label that asks for the work: it must be there when work begins, and is taken off when
+    /// the work is over.
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Trigger::Label { label } => Some(label),
+            Trigger::Queue { label, .. } => label.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same label asks for both, compared without case.
+    pub fn has_same_label(&self, other: &Trigger) -> bool {
+        let lower = |trigger: &Trigger| trigger.label().map(str::to_lowercase);
+        lower(self).is_some() && lower(self) == lower(other)
+    }
 }
 
 /// What was asked for, fixed at the moment of the trigger.
@@ -239,6 +304,12 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// The key of the work that an issue asks for by its label or its place in a queue: however it
+    /// came to be known, it is done once at a time.
+    pub fn issue_key(repo: RepoId, subject: &Subject) -> String {
+        format!("fix:{repo}:{subject}")
+    }
+
     /// The lane of the job: at most one job of a lane is active. Work on a subject has one lane;
     /// commands that control it (stop, replies) have another, so that they need not wait for it.
     pub fn lane(&self) -> String {
@@ -408,6 +479,8 @@ pub enum Outcome {
 pub enum JobError {
     /// Another attempt may work.
     Retry(String),
+    /// Another attempt may work, and this one reached nobody: nothing of it may still arrive.
+    Unsent(String),
     /// Wait until then; costs no attempt.
     Snooze(DateTime<Utc>, String),
     /// No attempt will work.

@@ -96,7 +96,7 @@ impl Caps {
         let spent = tx.spent(&account(job), at).await?;
         Ok(Some(Used {
             cap: of_subject(&job.subject),
-            most: set.map_or_else(|| self.subject(), |cap| cap.most),
+            most: set.map_or_else(|| self.usual_of(&job.subject), |cap| cap.most),
             // People want to know what was spent; a call that is under way shows when it is charged.
             sum: spent.subject,
         })
@@ -106,6 +106,15 @@ impl Caps {
     /// What the operator allows for an issue or pull request on which nobody set anything.
     pub fn subject(&self) -> Usd {
         Usd::from_dollars(self.config.max_issue_usd)
+    }
+
+    /// A task comes again and again, such as every night: of all its jobs together nobody means to spend
+    /// a sum. Each job has its cap, and each day.
+    fn usual_of(&self, subject: &Subject) -> Usd {
+        match subject {
+            Subject::Task(_) => Usd::ZERO,
+            Subject::Issue(_) | Subject::Pull(_) | Subject::Local(_) => self.subject(),
+        }
     }
 
     /// Every cap that holds for a call, with what counts against it.
@@ -120,7 +129,7 @@ impl Caps {
             (Cap::Job, job, spent.job),
             (
                 of_subject(&account.subject),
-                set.unwrap_or_else(|| self.subject()),
+                set.unwrap_or_else(|| self.usual_of(&account.subject)),
                 spent.subject + spent.subject_set_aside,
             ),
             (
@@ -229,6 +238,6 @@ fn account(job: &Job) -> Account {
 fn of_subject(subject: &Subject) -> Cap {
     match subject {
         Subject::Pull(_) => Cap::Pull,
-        Subject::Issue(_) | Subject::Local(_) => Cap::Issue,
+        Subject::Issue(_) | Subject::Local(_) | Subject::Task(_) => Cap::Issue,
     }
 }

@@ -25,6 +25,15 @@
 //! | publish | [`publish`] | the bundle and all effect rows | only the effects go on; the model is not run again |
 //! | finish | [`worker`] | job state | one status comment, edited, never repeated |
 //!
+//! [`crash_points`] goes through what happens when a process dies, moment by moment.
+//!
+//! What is long over leaves the database into files of its own, and who did what is a chain of rows
+//! that shows when one was changed: [`retention`], [`audit`].
+//!
+//! Work that nobody waits for begins in the same place: the passes of [`unattended`] (queues that are
+//! polled, schedules, work graphs) insert jobs, each with the row that says why in one transaction, and
+//! write a record of each when it is over.
+//!
 //! # Layers
 //!
 //! The modules below stand in layers. A module uses only layers above its own line, never a
@@ -42,7 +51,8 @@
 //!
 //! * The agent knows no GitHub and no SQL; it sees a brief and a sandbox and leaves a solution.
 //! * No secret enters a sandbox, and nothing leaves one but through the proxy of [`egress`]; host git touches no tree that a sandbox can write.
-//! * Only [`publish`] writes to GitHub, from rows that were committed before.
+//! * Only [`publish`] writes to GitHub, from rows that were committed before. Whatever is sent for a
+//!   repository passes the gate of [`quota`], which counts for all processes.
 //! * The webhook does one transaction and calls nobody.
 //! * Every write for a job carries its lease; a worker that lost it can write nothing.
 //! * What is verified is what exit codes said, on the base and on a fresh checkout of the change.
@@ -51,6 +61,8 @@
 //!   hold this.
 
 // words
+#[macro_use] // its macro is written in all others
+pub mod fault;
 pub mod clock;
 pub mod code;
 pub mod ids;
@@ -60,16 +72,22 @@ pub mod phrase;
 pub mod secret;
 pub mod text;
 // nouns
+pub mod audit;
 pub mod config;
 pub mod draft;
 pub mod effect;
 pub mod event;
 pub mod job;
+pub mod milestone;
+pub mod mission;
 pub mod note;
 pub mod permission;
 pub mod question;
 pub mod repo_config;
+pub mod repo_env;
+pub mod schedule;
 pub mod skill;
+pub mod timetable;
 // ports
 pub mod git;
 pub mod github;
@@ -86,7 +104,9 @@ pub mod authority;
 pub mod egress;
 pub mod memory;
 pub mod queue;
+pub mod quota;
 pub mod recorder;
+pub mod workgraph;
 pub mod workspace;
 // retrieval
 pub mod retrieval;
@@ -99,10 +119,14 @@ pub mod agent;
 // flows
 pub mod intake;
 pub mod publish;
+pub mod retention;
 pub mod run;
+pub mod unattended;
 // loops and doors
 pub mod demo;
 pub mod web;
 pub mod worker;
 // assembly
 pub mod app;
+// pages without code
+pub mod crash_points;

@@ -1,7 +1,8 @@
 //! Text from the web. An address is parsed once, its host is resolved once, every resolved address
 //! is vetted and the connection goes to a vetted one and nowhere else; each redirect is vetted
-//! again. Called by the tools of the web. Never sends anything but GET, never follows a redirect
-//! to a host that nobody allowed, and never uses a proxy of the environment.
+//! again. Called by the tools of the web. A page is only ever asked for with GET.
+//! Never follows a redirect to a host that nobody allowed, and never uses a proxy of the environment
+//! for a page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,12 @@ use crate::secret::Secret;
 
 mod address;
 mod body;
+mod hook;
 mod vet;
 mod vetting;
 
 pub use address::Address;
+pub use hook::{Hook, HookError, signature};
 pub use vet::is_public;
 pub use vetting::{Resolve, Vetting};
 

@@ -2,13 +2,9 @@
 //! for and against them. Plain data. Never an instruction to anybody: models write it under the
 //! influence of strangers.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::IdError;
 use crate::job::word_enum;
 
 /// A note.

@@ -14,6 +14,12 @@
 //! The longest one that matches; of equally long ones `deny` beats `ask` and `ask` beats `allow`;
 //! without any, the default of the tool's group. A line of the shell that is more than one plain
 //! command is matched by `allow` only as a whole, and by `ask` and `deny` in each of its parts.
+//!
+//! # What a repository may say
+//!
+//! Its own file has a list, too. It always may ask and deny more. It may allow what would be asked,
+//! as far as the operator's `permission.repository` covers the call and fixes more of it than the
+//! operator's rule that asks. It never lifts a `deny`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +40,7 @@ pub use command::{CommandKey, command_key};
 pub use host::{HostRule, host_and_port};
 pub use rule::is_known_tool;
 
-use rule::{Call, Rules};
+use rule::{Call, Rules, Verdict};
 
 /// What the rules say of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +86,8 @@ enum Attendance {
 #[derive(Clone)]
 pub struct Policy {
     rules: Arc<Rules>,
+    /// Those of the repository's own file.
+    repository: Option<Arc<Rules>>,
     attendance: Attendance,
     granted: Arc<Mutex<BTreeSet<String>>>,
     kept: Option<Arc<dyn Kept>>,
@@ -105,6 +113,7 @@ impl Policy {
     fn of(rules: Rules) -> Self {
         Self {
             rules: Arc::new(rules),
+            repository: None,
             attendance: Attendance::Attended,
             granted: Arc::default(),
             kept: None,
@@ -132,6 +141,16 @@ impl Policy {
         self
     }
 
+    /// The same rules with the list of a repository's own file, of which `allow` counts only as far
+    /// as the operator lets it.
+    ///
+    /// # Errors
+    /// Every malformed rule, with its key.
+    pub fn with_list_of(mut self, list: &PermissionConfig) -> Result<Self, Vec<String>> {
+        self.repository = Some(Arc::new(Rules::parse(list)?.of_repository()));
+        Ok(self)
+    }
+
     /// The same rules for another run, without the approvals of this one.
     #[must_use]
     pub fn for_run(&self) -> Self {
@@ -148,7 +167,7 @@ impl Policy {
         if let Some(why) = forbidden::reason(&call) {
             return Decision::Deny(why);
         }
-        let verdict = self.rules.judge(&call);
+        let verdict = self.judge(&call);
         match verdict.mode {
             PermissionMode::Allow => Decision::Allow,
             PermissionMode::Deny => Decision::Deny(format!("{} denies it", verdict.by)),
@@ -162,6 +181,46 @@ impl Policy {
                 )),
             },
         }
+    }
+
+    /// What the operator and the repository say together.
+    fn judge(&self, call: &Call) -> Verdict {
+        let own = self.rules.judge(call);
+        let listed = self.repository.as_ref().and_then(|rules| rules.listed(call));
+        match (own.mode, listed) {
+            (PermissionMode::Deny, _) | (_, None) => own,
+            (_, Some(listed)) if listed.mode == PermissionMode::Deny => listed,
+            (PermissionMode::Allow, Some(listed)) if listed.mode == PermissionMode::Ask => listed,
+            (PermissionMode::Ask, Some(listed))
+                if listed.mode == PermissionMode::Allow && self.rules.may_lift(call, &own) =>
+            {
+                listed
+            }
+            _ => own,
+        }
+    }
+
+    /// Whether no call of a tool that works in the sandbox can go on without asking.
+    pub fn allows_nothing(&self) -> bool {
+        let is_kept = self.kept.as_ref().is_some_and(|kept| !kept.keys().is_empty());
+        let is_lifted = self.repository.as_ref().is_some_and(|list| self.rules.lifts(list));
+        !is_kept && !is_lifted && self.rules.allow_nothing()
+    }
+
+    /// The line of configuration that would allow a call which is asked about or denied; nothing
+    /// where no further rule can, since one that is there or the program itself forbids it.
+    pub fn allowing(&self, key: &str) -> Option<String> {
+        let call = Call::read(key);
+        let is_narrowed = |rules: &Arc<Rules>| {
+            rules
+                .listed(&call)
+                .is_some_and(|listed| listed.mode != PermissionMode::Allow)
+        };
+        if forbidden::reason(&call).is_some() || self.repository.as_ref().is_some_and(is_narrowed) {
+            return None;
+        }
+        let rules = self.rules.allowing(&call)?;
+        Some(format!("permission.allow = {rules:?}"))
     }
 
     fn is_granted(&self, key: &str) -> bool {

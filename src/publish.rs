@@ -20,14 +20,17 @@ use crate::store::{Store, StoreError};
 
 mod ask;
 mod body;
+mod branch;
 mod carry;
 mod check;
 mod create;
 mod dispatch;
 mod draft;
+mod earlier;
 mod fork;
 mod join;
 mod marker;
+mod notice;
 mod outcome;
 mod plan;
 mod remark;
@@ -49,6 +52,7 @@ pub use check::{begin_check, rerun_checks};
 pub use create::plan_create;
 pub use dispatch::{acknowledge, dispatch};
 pub use draft::offer_drafts;
+pub use earlier::ended_before;
 pub use fork::{ByPatch, way_to};
 pub use join::{MergePlan, plan_merge};
 pub use marker::MarkerKey;
@@ -127,9 +131,10 @@ impl Publisher {
         self.caps.of_subject(&mut tx, job, self.clock.now()).await
     }
 
-    /// W: how long after a call of unclear outcome nobody may make the same call again.
+    /// W: how long after a call of unclear outcome nobody may make the same call again. It may have
+    /// waited for its turns, then taken its time, then been on its way for as long again.
     pub fn unclear_wait(&self) -> Duration {
-        self.call_timeout * 2 + self.list_lag
+        crate::github::turn_patience(self.call_timeout) * 2 + self.call_timeout * 2 + self.list_lag
     }
 
     /// Text of ours or of a model as it may be posted: without secrets, links, mentions, images,

@@ -11,7 +11,9 @@ use crate::clock::boot_time;
 use crate::config::QueueConfig;
 use crate::ids::JobId;
 use crate::job::{JobState, Lease, LeasedJob, Outcome};
-use crate::store::{Heartbeat, Recovery, Store, StoreError};
+use crate::store::{Claim, ClaimLimits, Heartbeat, Recovery, Store, StoreError};
+
+mod leader;
 
 /// A job whose lease was lost this often without progress is given up: it takes its workers down.
 const POISON_LEASES: u32 = 3;
@@ -41,15 +43,37 @@ impl Queue {
         &self.config
     }
 
-    /// Takes the next ready job.
+    /// Takes the jobs whose turn it is, at most so many. An answer that comes too late to be of use is not
+    /// waited for: those leases end by themselves.
     ///
     /// # Errors
     /// Of the database.
-    pub async fn claim(&self) -> Result<Option<LeasedJob>, StoreError> {
-        let mut tx = self.store.begin().await?;
-        let claimed = tx.claim_job(&self.owner, self.config.lease_seconds).await?;
-        tx.commit().await?;
+    pub async fn claim(&self, most: u32) -> Result<Vec<LeasedJob>, StoreError> {
+        let claim = tokio::time::timeout(self.silence_limit(), self.claim_now(most));
+        claim
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Unavailable("no answer in time".to_owned())))
+    }
+
+    async fn claim_now(&self, most: u32) -> Result<Vec<LeasedJob>, StoreError> {
+        let claim = Claim {
+            owner: &self.owner,
+            lease: self.config.lease_seconds,
+            most,
+            limits: self.limits(),
+        };
+        fp!("claim.begun");
+        let claimed = self.store.claim_jobs(&claim).await?;
+        fp!(if !claimed.is_empty(), "claim.committed");
         Ok(claimed)
+    }
+
+    fn limits(&self) -> ClaimLimits {
+        ClaimLimits {
+            total: self.config.max_jobs,
+            per_installation: self.config.max_jobs_per_installation,
+            per_repository: self.config.max_jobs_per_repository,
+        }
     }
 
     /// Waits for a hint that there may be work, at most the poll interval.
@@ -64,7 +88,9 @@ impl Queue {
     pub async fn heartbeat(&self, lease: &Lease) -> Result<Heartbeat, StoreError> {
         let mut tx = self.store.begin().await?;
         let heartbeat = tx.heartbeat(lease, self.config.lease_seconds).await?;
+        fp!("heartbeat.written");
         tx.commit().await?;
+        fp!("heartbeat.committed");
         Ok(heartbeat)
     }
 
@@ -75,7 +101,10 @@ impl Queue {
     pub async fn snooze(&self, lease: &Lease, until: DateTime<Utc>, reason: &str) -> Result<(), StoreError> {
         let mut tx = self.store.begin().await?;
         tx.snooze_job(lease, until, reason).await?;
-        tx.commit().await
+        fp!("snooze.written");
+        tx.commit().await?;
+        fp!("snooze.committed");
+        Ok(())
     }
 
     /// Gives the job back for another attempt after a pause that doubles with each; tells whether
@@ -89,7 +118,9 @@ impl Queue {
         let pause = jittered(pause(self.config.retry_seconds, attempt));
         let run_at = now + TimeDelta::from_std(pause).unwrap_or(TimeDelta::MAX);
         let state = tx.retry_job(lease, run_at, reason).await?;
+        fp!("retry.written");
         tx.commit().await?;
+        fp!("retry.committed");
         Ok(state)
     }
 
@@ -108,9 +139,10 @@ impl Queue {
     /// # Errors
     /// As [`Queue::heartbeat`].
     pub async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<(), StoreError> {
-        let mut tx = self.store.begin().await?;
-        tx.finish_job(lease, outcome).await?;
-        tx.commit().await
+        fp!("finish.begun");
+        self.store.finish_job(lease, outcome, self.limits().any()).await?;
+        fp!("finish.committed");
+        Ok(())
     }
 
     /// Cancels the job because the right to it is gone: effects that were not sent are skipped.
@@ -146,9 +178,23 @@ impl Queue {
     pub async fn recover(&self) -> Result<Vec<Recovery>, StoreError> {
         let mut tx = self.store.begin().await?;
         let recovered = tx.recover_expired(POISON_LEASES, RECOVER_BATCH).await?;
+        fp!(if !recovered.is_empty(), "recover.written");
         tx.commit().await?;
+        fp!(if !recovered.is_empty(), "recover.committed");
         self.ring_for(&recovered);
         Ok(recovered)
+    }
+
+    /// Shortens leases that last longer than any lease of this configuration can: the database's clock went
+    /// back. Gives what that clock says, and how many there were.
+    ///
+    /// # Errors
+    /// Of the database.
+    pub async fn clamp_leases(&self) -> Result<(DateTime<Utc>, u64), StoreError> {
+        let mut tx = self.store.begin().await?;
+        let clamped = tx.clamp_leases(self.config.lease_seconds).await?;
+        tx.commit().await?;
+        Ok(clamped)
     }
 
     /// Gives back what an earlier process of the same owner held. Only right when that process is
@@ -159,7 +205,9 @@ impl Queue {
     pub async fn recover_own(&self) -> Result<Vec<Recovery>, StoreError> {
         let mut tx = self.store.begin().await?;
         let recovered = tx.recover_owner(&self.owner, POISON_LEASES).await?;
+        fp!(if !recovered.is_empty(), "recover_own.written");
         tx.commit().await?;
+        fp!(if !recovered.is_empty(), "recover_own.committed");
         self.ring_for(&recovered);
         Ok(recovered)
     }
@@ -199,8 +247,13 @@ pub struct Pulse {
 impl Pulse {
     /// A pulse that beats now.
     pub fn new(limit: Duration) -> Self {
+        Self::since(boot_time(), limit)
+    }
+
+    /// A pulse that beat at `begun` (boot time), when its lease was asked for.
+    pub fn since(begun: Duration, limit: Duration) -> Self {
         Self {
-            last: Arc::new(Mutex::new(boot_time())),
+            last: Arc::new(Mutex::new(begun)),
             limit,
         }
     }

@@ -88,6 +88,13 @@ struct Kept {
     logs: HashMap<String, Vec<Entry>>,
 }
 
+impl Kept {
+    fn take(&mut self, event: &mut Event) {
+        event.seq = self.events.len() as i64 + 1;
+        self.events.push(event.clone());
+    }
+}
+
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -169,6 +176,14 @@ impl Recorder {
         }
     }
 
+    /// The job that its events are of.
+    pub fn job(&self) -> &JobId {
+        match &self.sink {
+            Sink::Store { lease, .. } => &lease.job,
+            Sink::Memory { job, .. } => job,
+        }
+    }
+
     /// The redactor in force, for texts that go elsewhere.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
@@ -179,36 +194,35 @@ impl Recorder {
     /// # Errors
     /// [`StoreError::LeaseLost`] when the run must stop; other errors of the database.
     pub async fn record(&self, event: RunEvent) -> Result<(), StoreError> {
-        let event = self.clean(&event, MAX_FIELD_BYTES)?;
-        let at = self.clock.now();
-        let written = match &self.sink {
+        let mut event = self.event(event)?;
+        match &self.sink {
             Sink::Store { store, lease } => {
                 let mut tx = store.begin().await?;
-                let seq = tx.append_event(lease, &event, at).await?;
+                event.seq = Box::pin(tx.append_event(lease, &event.body, event.at)).await?;
+                fp!("event.written");
                 tx.commit().await?;
-                Event {
-                    job: lease.job.clone(),
-                    seq,
-                    at,
-                    body: event,
-                }
+                fp!("event.committed");
             }
-            Sink::Memory { job, kept } => {
-                let events = &mut lock(kept).events;
-                let written = Event {
-                    job: job.clone(),
-                    seq: events.len() as i64 + 1,
-                    at,
-                    body: event,
-                };
-                events.push(written.clone());
-                written
-            }
-        };
-        if let Some(listener) = &self.listener {
-            listener(&written);
+            Sink::Memory { kept, .. } => lock(kept).take(&mut event),
         }
+        self.tell(&event);
         Ok(())
+    }
+
+    /// An event without its number.
+    fn event(&self, body: RunEvent) -> Result<Event, StoreError> {
+        Ok(Event {
+            job: self.job().clone(),
+            seq: 0,
+            at: self.clock.now(),
+            body: self.clean(&body, MAX_FIELD_BYTES)?,
+        })
+    }
+
+    fn tell(&self, event: &Event) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
     }
 
     /// Stores the latest checkpoint of a kind. Without a service there is nothing to resume, and it
@@ -220,8 +234,11 @@ impl Recorder {
         match &self.sink {
             Sink::Store { store, lease } => {
                 let mut tx = store.begin().await?;
-                tx.save_checkpoint(lease, kind, seq, body).await?;
-                tx.commit().await
+                Box::pin(tx.save_checkpoint(lease, kind, seq, body)).await?;
+                fp!("checkpoint.written");
+                tx.commit().await?;
+                fp!("checkpoint.committed");
+                Ok(())
             }
             Sink::Memory { .. } => {
                 if let Some(tape) = &self.tape {
@@ -233,7 +250,8 @@ impl Recorder {
     }
 
     /// Appends entries to the conversation of one agent, the first at position `first`, and stores
-    /// with them, in one transaction, how far the run has got.
+    /// with them, in one transaction, how far the run has got and the event that tells of them: a
+    /// reply that is paid for is also kept.
     ///
     /// # Errors
     /// As [`Recorder::record`]; also when a position is taken already.
@@ -243,7 +261,9 @@ impl Recorder {
         first: u64,
         entries: &[Entry],
         latest: Option<Latest<'_>>,
+        event: Option<RunEvent>,
     ) -> Result<(), StoreError> {
+        let mut event = event.map(|event| self.event(event)).transpose()?;
         let entries = entries.iter().map(|entry| self.clean(entry, MAX_SAID_BYTES));
         let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
         match &self.sink {
@@ -252,11 +272,16 @@ impl Recorder {
                 let bodies: Vec<String> = bodies.collect::<Result<_, _>>().map_err(corrupt)?;
                 let first = i64::try_from(first).map_err(corrupt)?;
                 let mut tx = store.begin().await?;
+                if let Some(event) = &mut event {
+                    event.seq = Box::pin(tx.append_event(lease, &event.body, event.at)).await?;
+                }
                 tx.append_conversation(lease, agent, first, &bodies).await?;
                 if let Some(latest) = latest {
                     tx.save_checkpoint(lease, latest.kind, latest.seq, &latest.body).await?;
                 }
-                tx.commit().await
+                fp!("conversation.written");
+                tx.commit().await?;
+                fp!("conversation.committed");
             }
             Sink::Memory { kept, .. } => {
                 let kept = &mut lock(kept);
@@ -273,9 +298,15 @@ impl Recorder {
                     }
                 }
                 log.extend(entries);
-                Ok(())
+                if let Some(event) = &mut event {
+                    kept.take(event);
+                }
             }
         }
+        if let Some(event) = &event {
+            self.tell(event);
+        }
+        Ok(())
     }
 
     /// A part of an agent's conversation: entries from position `from` on, in order. Empty behind
@@ -370,9 +401,9 @@ mod tests {
         let recorder = Recorder::in_memory(Clock::System, redactor);
         let said = |at: u64| Entry::said(Message::user(format!("{at} very-secret-value")));
         let entries: Vec<Entry> = (0..250).map(said).collect();
-        recorder.append("main", 0, &entries[..3], None).await.unwrap();
-        recorder.append("main", 3, &entries[3..], None).await.unwrap();
-        assert!(recorder.append("main", 7, &entries[..1], None).await.is_err());
+        recorder.append("main", 0, &entries[..3], None, None).await.unwrap();
+        recorder.append("main", 3, &entries[3..], None, None).await.unwrap();
+        assert!(recorder.append("main", 7, &entries[..1], None, None).await.is_err());
         assert_eq!(recorder.conversation("main", 0).await.unwrap().len(), 200);
         let rest = recorder.conversation("main", 200).await.unwrap();
         assert_eq!(rest.len(), 50);

@@ -4,8 +4,8 @@
 
 use serde::Deserialize;
 
-use crate::config::SandboxConfig;
-use crate::permission::HostRule;
+use crate::config::{PermissionConfig, SandboxConfig};
+use crate::permission::{self, HostRule};
 use crate::phrase::repository::Problem;
 use crate::phrase::{Language, repository};
 
@@ -57,7 +57,42 @@ pub struct RepoConfig {
     pub protected_paths: Vec<String>,
     /// Text for the agent.
     pub instructions: Option<String>,
+    /// What tool calls may do here.
+    pub permission: PermissionList,
 }
+
+/// `[permission]` of a repository's own file. `allow` counts as far as the server's
+/// `permission.repository` goes, and only where the repository is trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PermissionList {
+    /// Calls that go on without asking.
+    pub allow: Vec<String>,
+    /// Calls that a person is asked about.
+    pub ask: Vec<String>,
+    /// Calls that are never made.
+    pub deny: Vec<String>,
+}
+
+impl PermissionList {
+    /// The same list as a section of the configuration.
+    pub fn as_rules(&self) -> PermissionConfig {
+        PermissionConfig {
+            allow: self.allow.clone(),
+            ask: self.ask.clone(),
+            deny: self.deny.clone(),
+            ..PermissionConfig::default()
+        }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Most rules of a repository's list.
+const MAX_RULES: usize = 200;
 
 /// How a pull request is opened in a repository, from its file and its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +172,15 @@ impl RepoConfig {
         })?;
         if config.max_cost_usd.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
             return Err(RepoConfigProblem(Problem::NotMoney));
+        }
+        let list = &config.permission;
+        if list.allow.len() + list.ask.len() + list.deny.len() > MAX_RULES {
+            let said = format!("permission: at most {MAX_RULES} rules");
+            return Err(RepoConfigProblem(Problem::NotRules { said }));
+        }
+        if let Err(problems) = permission::check(&list.as_rules()) {
+            let said = problems.join("; ");
+            return Err(RepoConfigProblem(Problem::NotRules { said }));
         }
         if let Err(said) = config.egress_rules() {
             return Err(RepoConfigProblem(Problem::NotHosts { said }));

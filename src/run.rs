@@ -30,6 +30,7 @@ use crate::secret::Redactor;
 use crate::skill::Shelf;
 use crate::store::StoreError;
 use crate::tool::{Finish, Mode, Web};
+use crate::workgraph::Desk as GraphDesk;
 use crate::workspace::{RunFolder, Setups, Trees};
 
 mod checks;
@@ -100,6 +101,8 @@ pub struct Ports {
     pub live: Live,
     /// What is kept for later runs, where the run has a repository of its own to keep it for.
     pub memory: Option<Memory>,
+    /// The work graph, where the run belongs to one.
+    pub desk: Option<GraphDesk>,
     /// The web, for runs that may reach it.
     pub web: Option<Arc<Web>>,
     /// Prepared trees of the repository, where they are kept.
@@ -137,6 +140,8 @@ pub struct Work {
     pub setup: Vec<String>,
     /// Where they came from, and whose code they run.
     pub setup_of: SetupOf,
+    /// The command that alone decides whether the work is done, where there is one.
+    pub acceptance: Option<String>,
     /// The repository's own file.
     pub repo_config: RepoConfig,
 }
@@ -248,12 +253,23 @@ pub async fn work(
         gate: gate.as_ref(),
         recorder,
         cancel,
-        permission: ports.permission.for_run(),
+        permission: permission(ports, &work)?,
         joined: earlier.joined.take(),
     };
     let result = egress::recorded(gate.as_ref(), recorder, Box::pin(desk.work(work, earlier))).await;
     sandbox.close().await;
     result
+}
+
+/// The rules of this run, with those of the repository's own file.
+fn permission(ports: &Ports, work: &Work) -> Result<Policy, JobError> {
+    let policy = ports.permission.for_run();
+    let list = &work.repo_config.permission;
+    if list.is_empty() {
+        return Ok(policy);
+    }
+    let narrowed = policy.with_list_of(&list.as_rules());
+    narrowed.map_err(|problems| JobError::Fail(problems.join("; ")))
 }
 
 /// What set-up and the checks before the change came to.
@@ -288,13 +304,25 @@ struct Desk<'a> {
     joined: Option<Joined>,
 }
 
+/// Nothing is to be changed, so that there is nothing to check either.
+fn only_read(work: &mut Work, verdict: &mut Verdict) {
+    work.brief.mode = Mode::Answer;
+    verdict.commands.clear();
+}
+
 impl Desk<'_> {
     async fn work(&self, mut work: Work, earlier: Earlier) -> Result<Finished, JobError> {
+        fp!("open.done");
         for text in std::mem::take(&mut work.guidance.notes) {
             self.recorder.record(RunEvent::Noted { text }).await?;
         }
+        let mut verdict = verify::verdict_of(&mut work);
+        let only_read_before = earlier.record.as_ref().map(|record| record.brief.mode) == Some(Mode::Answer);
+        if work.brief.mode.changes_code() && only_read_before {
+            // Because set-up failed, and a restart does not mend that.
+            only_read(&mut work, &mut verdict);
+        }
         let changes_code = work.brief.mode.changes_code();
-        let mut verdict = Verdict::new(work.brief.checks.clone());
         let has_begun = earlier.conversation.as_ref().is_some_and(Checkpoint::has_begun);
         let worked_in = has_begun || earlier.solution.is_some();
         let known = work
@@ -322,11 +350,15 @@ impl Desk<'_> {
             verdict.base = prepared.base;
             work.brief.notes.extend(prepared.notes);
             if prepared.only_reads {
-                work.brief.mode = Mode::Answer;
-                verdict.commands.clear();
+                only_read(&mut work, &mut verdict);
             }
         }
         let changes_code = work.brief.mode.changes_code();
+        // A merge that goes on holds finished work: there the command passes because of it.
+        let is_untouched = changes_code && !worked_in && self.joined.is_none();
+        if let Some(finished) = verify::done_before(&verdict, is_untouched) {
+            return Ok(finished);
+        }
         if changes_code {
             work.brief.notes.extend(verdict.base_in_words());
         }
@@ -340,7 +372,10 @@ impl Desk<'_> {
         let record = match earlier.record {
             // The limits are those of now: an administrator may have changed them.
             Some(record) => Record { budget, ..record },
-            None => Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget),
+            None => {
+                let begun = Record::begin(self.ports, &work, self.setting(&work, &verdict).await, budget);
+                begun.at_desk(self.ports).await?
+            }
         };
         if earlier.solution.is_none() {
             // The head is text of strangers, too, and is read by people.
@@ -350,7 +385,7 @@ impl Desk<'_> {
             conversation: earlier.conversation,
             solution: earlier.solution,
         };
-        let finished = self.solve_and_check(&work, &record, before, verdict).await?;
+        let finished = Box::pin(self.solve_and_check(&work, &record, before, verdict)).await?;
         let end = RecordEnd {
             tree: finished.change.as_ref().map(|change| change.import.tree.clone()),
             stop: finished.stop.clone(),
@@ -420,6 +455,7 @@ impl Desk<'_> {
                 true => self.import(work).await?,
                 false => (None, Vec::new()),
             };
+            fp!("import.done");
             let formats = &work.repo_config.format;
             let done = matches!(solution.stop, Stop::Finished(Finish::Done { .. }));
             // A merge is not reformatted: what it brings is of others.
@@ -433,6 +469,7 @@ impl Desk<'_> {
             if let (Some(change), true) = (&change, done) {
                 verdict.head = Box::pin(verify::check_head(self, work, change)).await?;
             }
+            fp!("verify.done");
             if self.cancel.is_cancelled() {
                 // Stopped during the checks: what they said is not the whole.
                 solution.stop = Stop::Cancelled;

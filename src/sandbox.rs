@@ -27,6 +27,7 @@ mod helper;
 mod helper_program;
 mod identity;
 mod inherited;
+mod judge;
 mod layer;
 mod left;
 mod local;
@@ -246,6 +247,19 @@ pub struct SandboxFolders {
     pub below: Option<Below>,
 }
 
+impl SandboxFolders {
+    /// Folders of their usual names in one of the machine's, lying on nothing.
+    pub fn within(root: &Path) -> Self {
+        Self {
+            workspace: root.join("workspace"),
+            home: root.join("home"),
+            base_git: root.join("base.git"),
+            out: root.join("out"),
+            below: None,
+        }
+    }
+}
+
 /// Folders of this machine that a run shares with others: it sees them in its own folders and cannot
 /// change them. What differs is in `upper` and `home-upper` beside the checkout, and the folders of
 /// checkout and home themselves are empty places.
@@ -348,6 +362,48 @@ pub async fn open_with(
     Ok(sandbox)
 }
 
+/// Containers of services that are gone, by id. Processes and folders of the local sandbox end with their
+/// service, and a server of sandboxes ends by itself what nobody renews.
+///
+/// # Errors
+/// When the engine does not answer.
+pub async fn orphans(config: &SandboxConfig) -> Result<Vec<String>, SandboxError> {
+    match config.backend {
+        SandboxBackend::Docker => docker::orphans(config).await,
+        SandboxBackend::Local | SandboxBackend::OpenSandbox => Ok(Vec::new()),
+    }
+}
+
+/// Ends one of [`orphans`].
+///
+/// # Errors
+/// When the engine does not answer.
+pub async fn end_orphan(config: &SandboxConfig, id: &str) -> Result<(), SandboxError> {
+    match config.backend {
+        SandboxBackend::Docker => docker::end_orphan(config, id).await,
+        SandboxBackend::Local | SandboxBackend::OpenSandbox => Ok(()),
+    }
+}
+
+/// Ends what a run that is over may still have on another machine, before its folder is removed.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn let_go(config: &SandboxConfig, run: &Path) -> Result<(), SandboxError> {
+    match config.backend {
+        SandboxBackend::OpenSandbox => opensandbox::let_go(config, run).await.map(drop),
+        SandboxBackend::Local | SandboxBackend::Docker => Ok(()),
+    }
+}
+
+/// Ends what killed services left in this machine's control groups; a service does so now and then. Only
+/// for a service: a group of its own is where it looks. Blocks.
+pub fn sweep_groups(config: &SandboxConfig) {
+    if config.backend == SandboxBackend::Local {
+        drop(cgroup::Bases::find());
+    }
+}
+
 /// The last slot, which no run is given.
 const PROBE_SLOT: u16 = u16::MAX;
 
@@ -408,13 +464,7 @@ async fn trial(
     scratch: &Path,
     way_out: Option<&WayOut>,
 ) -> Result<Arc<dyn Sandbox>, SandboxError> {
-    let folders = SandboxFolders {
-        workspace: scratch.join("workspace"),
-        home: scratch.join("home"),
-        base_git: scratch.join("base.git"),
-        out: scratch.join("out"),
-        below: None,
-    };
+    let folders = SandboxFolders::within(scratch);
     for folder in [&folders.workspace, &folders.base_git] {
         tokio::fs::create_dir_all(folder)
             .await

@@ -14,29 +14,40 @@ use crate::question::Question;
 use crate::secret::Secret;
 
 /// Runs one query on whichever database the transaction holds. The query is written once and
-/// expanded twice, so that each driver checks the types of what is bound and what comes back.
+/// expanded twice, so that each driver checks the types of what is bound and what comes back. Boxed:
+/// every step of a run ends here, and the futures around it are deep enough.
 /// `execute` gives the number of rows affected.
 macro_rules! on_db {
     ($tx:expr, $query:expr, execute) => {
         match $tx {
-            $crate::store::Tx::Sqlite(open) => $query.execute(&mut *open.tx).await.map(|done| done.rows_affected()),
-            $crate::store::Tx::Postgres(open) => $query.execute(&mut *open.tx).await.map(|done| done.rows_affected()),
+            $crate::store::Tx::Sqlite(open) => Box::pin($query.execute(&mut *open.tx))
+                .await
+                .map(|done| done.rows_affected()),
+            $crate::store::Tx::Postgres(open) => $crate::store::answered(Box::pin($query.execute(&mut *open.tx)))
+                .await
+                .map(|done| done.rows_affected()),
         }
     };
     ($tx:expr, $query:expr, $fetch:ident) => {
         match $tx {
-            $crate::store::Tx::Sqlite(open) => $query.$fetch(&mut *open.tx).await,
-            $crate::store::Tx::Postgres(open) => $query.$fetch(&mut *open.tx).await,
+            $crate::store::Tx::Sqlite(open) => Box::pin($query.$fetch(&mut *open.tx)).await,
+            $crate::store::Tx::Postgres(open) => $crate::store::answered(Box::pin($query.$fetch(&mut *open.tx))).await,
         }
     };
 }
 
 mod announced;
+mod archive;
+mod audit;
+mod backup;
+mod budgets;
 mod cancel;
 mod caps;
+mod check;
 mod checkpoints;
 mod checks;
 mod claims;
+mod compat;
 mod connect;
 mod conversation;
 mod costs;
@@ -46,27 +57,51 @@ mod drafts;
 mod effects;
 mod error;
 mod events;
+mod finish;
+mod group;
 mod invariants;
 mod jobs;
+mod leaders;
 mod ledger;
+mod leftovers;
+mod looks;
 mod memory;
+mod milestones;
+mod missions;
 mod questions;
+mod queue_items;
 mod recovery;
 mod reminders;
 mod repositories;
+mod retention;
 mod retry;
 mod row;
+mod schedules;
 mod settle;
 mod steering;
+mod transfer;
 mod transitions;
+mod turns;
 
+pub use archive::JobTable;
+pub use audit::AuditFilter;
+pub use backup::{BackedUp, back_up};
+pub use budgets::{ALL_CALLS, Hold, NewRateLimit, NewWrite, WriteLimits, WriteTime};
 pub use caps::{NewCap, SubjectCap};
 pub use checkpoints::CARRY;
+pub use claims::{Claim, ClaimLimits};
 pub use connect::{PostgresStore, SqliteStore};
 pub use costs::{CostFilter, CostRow, CostsBy};
 pub use ledger::{Account, Spent};
+pub use leftovers::{LeftBranch, OpenEffect, StuckJob};
+pub use looks::{Look, LookAt};
+pub use missions::{Alert, MissionFilter};
+pub use queue_items::{AutotaskSwitch, ItemState, QueueCursor, QueueItem, QueueKey};
+pub use retention::{Gone, Kept, Old, OldJob, TABLES};
 pub use retry::Republished;
+pub use schedules::{AddedSchedule, ScheduleCursor, ScheduleFire};
 pub use steering::Steered;
+pub use transfer::{Moved, RowProblem, TableReport, TransferError, TransferReport, Writes, transfer};
 
 /// Why the database did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +123,21 @@ pub enum StoreError {
     LeaseLost(JobId),
 }
 
+/// The server itself ends a statement after less. Whoever is silent for longer is not there any more: a
+/// machine that was switched off, or a network that drops what it is given, breaks no connection.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Waits for an answer of the database, but not for ever.
+async fn answered<T>(call: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(sqlx::Error::Io(std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()),
+        ))),
+    }
+}
+
 /// The database. Clones share their connections and their doorbell.
 #[derive(Clone)]
 pub enum Store {
@@ -99,17 +149,18 @@ pub enum Store {
 
 /// A transaction. Dropped without `commit`, it changes nothing.
 pub enum Tx {
-    /// On SQLite, begun with `BEGIN IMMEDIATE`.
-    Sqlite(OpenTx<sqlx::Sqlite>),
+    /// On SQLite, one of a group that commits together.
+    Sqlite(OpenTx<group::Lent>),
     /// On PostgreSQL.
-    Postgres(OpenTx<sqlx::Postgres>),
+    Postgres(OpenTx<sqlx::Transaction<'static, sqlx::Postgres>>),
 }
 
-/// The driver's transaction, and what is to happen when it is committed.
-pub struct OpenTx<Db: sqlx::Database> {
-    tx: sqlx::Transaction<'static, Db>,
+/// An open transaction, and what is to happen when it is committed.
+pub struct OpenTx<T> {
+    tx: T,
     bell: doorbell::Bell,
     rings: bool,
+    acts: audit::Acts,
 }
 
 /// What became of a delivery.
@@ -256,7 +307,8 @@ impl Store {
     /// Brings the schema up to date. Several processes may do so at the same time.
     ///
     /// # Errors
-    /// [`StoreError::TooNew`] when the database has migrations that this program does not know.
+    /// [`StoreError::TooNew`] when the database has migrations that this program does not know, and
+    /// which are more than additions.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         match self {
             Store::Sqlite(store) => store.migrate().await,
@@ -269,9 +321,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`] when no connection is free for some seconds.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
+        // Boxed, as the end is: they stand in nearly every future of a run.
         match self {
-            Store::Sqlite(store) => store.begin().await.map(Tx::Sqlite),
-            Store::Postgres(store) => store.begin().await.map(Tx::Postgres),
+            Store::Sqlite(store) => Box::pin(store.begin()).await.map(Tx::Sqlite),
+            Store::Postgres(store) => Box::pin(store.begin()).await.map(Tx::Postgres),
         }
     }
 
@@ -320,14 +373,15 @@ impl fmt::Debug for Store {
 }
 
 impl Tx {
-    /// Makes everything durable, and rings the doorbell when jobs may have become ready.
+    /// Makes everything durable with its rows of the audit, and rings the doorbell when jobs may have become ready.
     ///
     /// # Errors
     /// After [`StoreError::Unavailable`] it is not known whether the transaction was committed.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        Box::pin(self.write_acts()).await?;
         match self {
-            Tx::Sqlite(open) => open.commit().await,
-            Tx::Postgres(open) => open.commit().await,
+            Tx::Sqlite(open) => Box::pin(open.commit()).await,
+            Tx::Postgres(open) => Box::pin(open.commit()).await,
         }
     }
 
@@ -339,14 +393,12 @@ impl Tx {
     pub async fn db_now(&mut self) -> Result<DateTime<Utc>, StoreError> {
         let now: DateTime<Utc> = match self {
             Tx::Sqlite(open) => {
-                sqlx::query_scalar("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')")
-                    .fetch_one(&mut *open.tx)
-                    .await?
+                let clock = sqlx::query_scalar("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')");
+                Box::pin(clock.fetch_one(&mut *open.tx)).await?
             }
             Tx::Postgres(open) => {
-                sqlx::query_scalar("SELECT CLOCK_TIMESTAMP()")
-                    .fetch_one(&mut *open.tx)
-                    .await?
+                let clock = sqlx::query_scalar("SELECT CLOCK_TIMESTAMP()");
+                answered(Box::pin(clock.fetch_one(&mut *open.tx))).await?
             }
         };
         Ok(now)
@@ -359,24 +411,37 @@ impl Tx {
             Tx::Postgres(open) if open.rings => {}
             Tx::Postgres(open) => {
                 open.rings = true;
-                sqlx::query("NOTIFY forgehand_jobs").execute(&mut *open.tx).await?;
+                answered(sqlx::query("NOTIFY forgehand_jobs").execute(&mut *open.tx)).await?;
             }
         }
         Ok(())
     }
 }
 
-impl<Db: sqlx::Database> OpenTx<Db> {
-    fn new(tx: sqlx::Transaction<'static, Db>, bell: &doorbell::Bell) -> Self {
+impl<T> OpenTx<T> {
+    fn new(tx: T, bell: &doorbell::Bell) -> Self {
         Self {
             tx,
             bell: bell.clone(),
             rings: false,
+            acts: audit::Acts::default(),
         }
     }
+}
 
+impl OpenTx<group::Lent> {
     async fn commit(self) -> Result<(), StoreError> {
         self.tx.commit().await?;
+        if self.rings {
+            self.bell.ring();
+        }
+        Ok(())
+    }
+}
+
+impl OpenTx<sqlx::Transaction<'static, sqlx::Postgres>> {
+    async fn commit(self) -> Result<(), StoreError> {
+        answered(self.tx.commit()).await?;
         if self.rings {
             self.bell.ring();
         }

@@ -4,10 +4,12 @@
 use std::fmt::Write as _;
 
 mod markdown;
+mod near;
 
 pub use markdown::{
     cap_markdown, closes_something, code_span, neutralise_markdown, plain_words, visible, without_marks,
 };
+pub use near::nearest;
 
 /// GitHub refuses bodies over 65,536 characters; stay well under it.
 pub const MAX_COMMENT_CHARS: usize = 60_000;

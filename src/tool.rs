@@ -13,6 +13,7 @@ use crate::memory::Memory;
 use crate::model::{EditFormat, Profile, ToolCall, ToolSpec};
 use crate::retrieval::code_search::CodeSearch;
 use crate::sandbox::{FileReply, FileRequest, Sandbox, SandboxError, WORKSPACE};
+use crate::workgraph::{Desk, Purpose};
 
 mod agent;
 mod alias;
@@ -32,11 +33,13 @@ mod edit_file;
 mod finish;
 mod finish_drafts;
 mod finish_review;
+mod generate_milestones;
 mod glob;
 mod grep;
 mod key;
 mod list_directory;
 mod memory;
+mod milestone;
 mod mode;
 mod near_names;
 mod patch;
@@ -144,6 +147,10 @@ pub enum Finish {
         /// What is said to the review threads that the run was given.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         threads: Vec<ThreadAnswer>,
+        /// Commands in the background that were ended with the work, as short lines: whatever they
+        /// were for is not done.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unfinished: Vec<String>,
     },
     /// Nothing has to change.
     NothingToDo {
@@ -278,6 +285,15 @@ impl Toolbox {
     pub fn remembering(self, memory: &Memory) -> Self {
         self.with(Box::new(memory::MemoryTool(memory.clone())))
             .with(Box::new(reason::Reason(memory.clone())))
+    }
+
+    /// The same tools and the one for the work graph that the run belongs to.
+    #[must_use]
+    pub fn at_desk(self, desk: &Desk) -> Self {
+        match desk.purpose() {
+            Purpose::Plan { .. } => self.with(Box::new(generate_milestones::GenerateMilestones(desk.clone()))),
+            Purpose::Work { .. } => self.with(Box::new(milestone::MilestoneTool(desk.clone()))),
+        }
     }
 
     /// What a child may do on an errand: look, and give its conclusion.

@@ -17,6 +17,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
 
 use crate::clock::Clock;
+use crate::github::Skew;
 use crate::intake::Rules;
 use crate::secret::Secret;
 use crate::store::Store;
@@ -46,6 +47,8 @@ pub struct WebState {
     pub metrics: Option<PrometheusHandle>,
     /// Cancelled when the process begins to stop: it is not ready from then on.
     pub draining: CancellationToken,
+    /// How far our clock is from GitHub's; without an App there is nothing to compare with.
+    pub skew: Option<Skew>,
     /// The set-up page, for a service that has no App yet.
     pub setup: Option<Setup>,
 }

@@ -5,16 +5,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{self, Authority};
+use crate::clock::boot_time;
 use crate::effect::{EffectBody, NewEffect};
 use crate::event::{RunEvent, Stage};
 use crate::github::{Access, GitHub};
 use crate::ids::RunId;
 use crate::job::{Job, JobError, JobKind, JobState, LeasedJob, Outcome, Trigger};
 use crate::ledger::Ledger;
+use crate::milestone::Limits;
 use crate::phrase::reason;
 use crate::publish::{self, Publisher};
 use crate::queue::{Pulse, Queue};
@@ -26,19 +30,26 @@ use crate::workspace::remove_all;
 mod carry;
 mod checks;
 mod control;
+mod desk;
 mod fix;
 mod heartbeat;
 mod line;
 mod maintenance;
 mod poll;
 mod rebase;
+mod reconcile;
 mod retry;
 mod salvage;
 mod steer;
+mod sweep;
 mod wait;
+mod watch_clock;
 
 pub use maintenance::maintain;
 pub use poll::Poll;
+pub use reconcile::{Pass, Reconcile};
+pub use sweep::{Leftover, Mode, Sweep, What, branches};
+pub use watch_clock::WatchClock;
 
 /// Everything a worker needs. Cheap to clone.
 #[derive(Clone)]
@@ -51,6 +62,8 @@ pub struct Worker {
     pub publisher: Publisher,
     /// Where runs keep their folders.
     pub state_dir: PathBuf,
+    /// How much of a work graph may fail.
+    pub graph_limits: Limits,
 }
 
 /// A job in hand.
@@ -68,24 +81,55 @@ struct InHand<'a> {
 }
 
 impl Worker {
-    /// Claims and works until `stop`. Jobs in hand at that moment are handed back with their
-    /// checkpoint and without a counted attempt.
-    pub async fn run(&self, stop: &CancellationToken) {
+    /// Claims and works until `stop`, on at most `slots` jobs at once. Jobs in hand at that moment
+    /// are handed back with their checkpoint and without a counted attempt.
+    pub async fn run(&self, slots: u32, stop: &CancellationToken) {
+        let mut at_work = JoinSet::new();
         while !stop.is_cancelled() {
-            match self.queue.claim().await {
-                Ok(Some(leased)) => self.work_on(leased, stop).await,
-                Ok(None) => tokio::select! {
-                    () = self.queue.wait() => {}
-                    () = stop.cancelled() => {}
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "no job could be claimed");
-                    tokio::select! {
-                        () = tokio::time::sleep(self.queue.config().poll_seconds) => {}
-                        () = stop.cancelled() => {}
+            let free = slots.saturating_sub(u32::try_from(at_work.len()).unwrap_or(slots));
+            let mut pause = None;
+            // The leases began at some time after this, however long the answer took.
+            let begun = boot_time();
+            match self.claim(free).await {
+                Ok(claimed) => {
+                    let is_any = !claimed.is_empty();
+                    for leased in claimed {
+                        let (worker, drain) = (self.clone(), stop.clone());
+                        at_work.spawn(async move { worker.work_on(leased, begun, &drain).await });
+                    }
+                    if is_any {
+                        continue;
                     }
                 }
+                Err(error) => {
+                    tracing::warn!(%error, "no job could be claimed");
+                    pause = Some(self.queue.config().poll_seconds);
+                }
             }
+            tokio::select! {
+                () = self.wait_for_work(free, pause) => {}
+                Some(ended) = at_work.join_next() => tell_of_panic(ended),
+                () = stop.cancelled() => {}
+            }
+        }
+        while let Some(ended) = at_work.join_next().await {
+            tell_of_panic(ended);
+        }
+    }
+
+    async fn claim(&self, free: u32) -> Result<Vec<LeasedJob>, StoreError> {
+        match free {
+            0 => Ok(Vec::new()),
+            _ => self.queue.claim(free).await,
+        }
+    }
+
+    /// Returns when there may be something to claim; without a free slot, never.
+    async fn wait_for_work(&self, free: u32, pause: Option<Duration>) {
+        match (free, pause) {
+            (0, _) => std::future::pending().await,
+            (_, Some(pause)) => tokio::time::sleep(pause).await,
+            (_, None) => self.queue.wait().await,
         }
     }
 
@@ -115,7 +159,7 @@ impl Worker {
         }
     }
 
-    async fn work_on(&self, leased: LeasedJob, drain: &CancellationToken) {
+    async fn work_on(&self, leased: LeasedJob, begun: Duration, drain: &CancellationToken) {
         let job = &leased.job;
         let span = tracing::info_span!("job", job.id = %job.id, repo = %job.repo, subject = %job.subject, fence = leased.lease.fence);
         let _entered = span.enter();
@@ -128,7 +172,7 @@ impl Worker {
                 self.ports.redactor.clone(),
             )
             .with_ledger(self.ledger(&leased)),
-            pulse: Pulse::new(self.queue.silence_limit()),
+            pulse: Pulse::since(begun, self.queue.silence_limit()),
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
             released: Arc::default(),
@@ -162,6 +206,7 @@ impl Worker {
 
     async fn attempt(&self, in_hand: &InHand<'_>) -> Result<(), JobError> {
         let leased = in_hand.leased;
+        fp!("attempt.begun");
         if leased.resumes_publishing {
             return self.publish(in_hand, leased.clone()).await;
         }
@@ -213,6 +258,7 @@ impl Worker {
                 permission: role,
             })
             .await?;
+        fp!("authorize.noted");
         Ok(())
     }
 
@@ -255,7 +301,9 @@ impl Worker {
     async fn publish_with(&self, in_hand: &InHand<'_>, mut tx: Tx, planned: publish::Planned) -> Result<(), JobError> {
         tx.begin_publishing(&in_hand.leased.lease, &planned.outcome, &planned.effects)
             .await?;
+        fp!("publish.written");
         tx.commit().await?;
+        fp!("publish.committed");
         in_hand.publishing.store(true, Ordering::SeqCst);
         let mut leased = in_hand.leased.clone();
         leased.job.state = JobState::Publishing;
@@ -269,6 +317,7 @@ impl Worker {
         let outcome = publish::final_outcome(&self.publisher, &leased.job).await?;
         in_hand.released.store(true, Ordering::SeqCst);
         self.queue.finish(&leased.lease, &outcome).await?;
+        fp!("publish.finished");
         tracing::info!(outcome = ?outcome, "job finished");
         metrics::counter!("forgehand_jobs_finished_total").increment(1);
         self.remove_folders(&leased.job).await;
@@ -308,18 +357,20 @@ impl Worker {
                 self.end_or_bury(in_hand, Outcome::GaveUp { reason, branch: None })
                     .await
             }
-            Err(JobError::Retry(reason)) => self.retry_or_give_up(in_hand, reason).await,
+            Err(JobError::Retry(reason) | JobError::Unsent(reason)) => self.retry_or_give_up(in_hand, reason).await,
         };
-        if let Err(error) = settled {
+        match settled {
+            Ok(()) => {}
+            Err(StoreError::LeaseLost(_)) => tracing::warn!("the lease was lost; another worker goes on"),
             // The lease ends by itself and recovery takes over.
-            tracing::warn!(%error, "the job could not be settled");
+            Err(error) => tracing::warn!(%error, "the job could not be settled"),
         }
     }
 
     async fn retry_or_give_up(&self, in_hand: &InHand<'_>, reason: String) -> Result<(), StoreError> {
         let job = &in_hand.leased.job;
         // Publishing has a count of its own, which the database keeps.
-        if job.attempt < job.max_attempts || in_hand.publishing.load(Ordering::SeqCst) {
+        if job.attempt < job.max_attempts || self.is_publishing(in_hand).await {
             tracing::info!(reason, attempt = job.attempt, "attempt failed; another follows");
             return self
                 .queue
@@ -333,6 +384,19 @@ impl Worker {
             branch: None,
         };
         self.end_or_bury(in_hand, outcome).await
+    }
+
+    /// Whether the work is stored. Where the answer to the commit that stored it was lost, only the
+    /// database knows.
+    async fn is_publishing(&self, in_hand: &InHand<'_>) -> bool {
+        if in_hand.publishing.load(Ordering::SeqCst) {
+            return true;
+        }
+        let stored = async { self.publisher.store.begin().await?.job(&in_hand.leased.job.id).await }.await;
+        // Without an answer nothing can be settled either: the lease ends, and recovery reads it.
+        let is_stored = matches!(stored, Ok(Some(job)) if job.state == JobState::Publishing);
+        in_hand.publishing.fetch_or(is_stored, Ordering::SeqCst);
+        is_stored
     }
 
     /// Publishes an ending; where even that fails for good, the job is buried with its reason.
@@ -351,7 +415,7 @@ impl Worker {
         match self.end(in_hand, outcome).await {
             Ok(()) | Err(JobError::LeaseLost) => Ok(()),
             Err(JobError::Snooze(until, why)) => self.queue.snooze(lease, until, &why).await,
-            Err(JobError::Retry(why)) => self
+            Err(JobError::Retry(why) | JobError::Unsent(why)) => self
                 .queue
                 .retry(lease, in_hand.leased.job.attempt, &why)
                 .await
@@ -372,5 +436,15 @@ impl Worker {
 
     fn was_cancelled(&self, in_hand: &InHand<'_>) -> bool {
         in_hand.cancelled_by_person.load(Ordering::SeqCst)
+    }
+}
+
+/// One job that breaks us must not leave the service with one slot less. The job is recovered when
+/// its lease ends, and given up in time.
+fn tell_of_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!("the work on a job broke down; it is tried again when its lease ends; please report this");
     }
 }

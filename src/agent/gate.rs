@@ -40,7 +40,10 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
     };
     let gated = match task.permission.decide(&key) {
         Decision::Allow => None,
-        Decision::Deny(why) => Some(refused(format!("not run: {why}"))),
+        Decision::Deny(why) => {
+            tell(task, call, &key, &why).await?;
+            Some(refused(format!("not run: {why}")))
+        }
         Decision::Ask => {
             let question = permission_of(task, call);
             match task.people.ask(&question).await {
@@ -53,14 +56,32 @@ pub(super) async fn permit(task: &Task<'_>, call: &ToolCall) -> Result<Option<Ga
                     "not run: a person refused `{}` and says: {words}",
                     brief(&key)
                 ))),
-                Answer::Nobody => Some(refused(format!(
-                    "not run: `{}` needs a person's permission and nobody can be asked in this run",
-                    brief(&key)
-                ))),
+                Answer::Nobody => {
+                    let why = "it needs a person's permission, and nobody can be asked in this run";
+                    tell(task, call, &key, why).await?;
+                    Some(refused(format!(
+                        "not run: `{}` needs a person's permission and nobody can be asked in this run",
+                        brief(&key)
+                    )))
+                }
             }
         }
     };
     Ok(gated)
+}
+
+/// Records what was not done, for whoever reads the run: the model is told anyway.
+async fn tell(task: &Task<'_>, call: &ToolCall, key: &str, why: &str) -> Result<(), StoreError> {
+    let denied = RunEvent::CallDenied {
+        tool: call.name.clone(),
+        call: brief(key),
+        why: why.to_owned(),
+        allow: task
+            .permission
+            .allowing(key)
+            .map(|line| text::cap_chars(&line, MAX_KEY_CHARS)),
+    };
+    task.recorder.record(denied).await
 }
 
 fn brief(key: &str) -> String {
@@ -92,19 +113,52 @@ async fn grant(task: &Task<'_>, key: &str, scope: Scope) -> Result<Option<Gated>
 }
 
 /// Puts a question of the model to a person.
-pub(super) async fn ask(task: &Task<'_>, question: Question) -> Gated {
+///
+/// # Errors
+/// When the run may not write any more.
+pub(super) async fn ask(task: &Task<'_>, question: Question) -> Result<Gated, StoreError> {
     let said = |output: String, ok: bool| Gated { output, ok, end: None };
-    match task.people.ask(&question).await {
+    Ok(match task.people.ask(&question).await {
         Answer::Said(words) => said(words, true),
         Answer::Yes | Answer::YesForRun | Answer::YesForRepository => said("yes".to_owned(), true),
         Answer::Approved(remarks) => said(format!("yes. {remarks}"), true),
         Answer::No => said("no".to_owned(), true),
-        Answer::Nobody => said(
-            "nobody can be asked in this run: decide yourself, and name what you assumed".to_owned(),
-            false,
-        ),
+        Answer::Nobody => nobody(task, &question.lines().join(" · ")).await?,
         Answer::Later => pause(question),
+    })
+}
+
+/// A question of the model where nobody can be asked, and where it was told so beforehand: it is
+/// answered at once.
+///
+/// # Errors
+/// When the run may not write any more.
+pub(super) async fn nobody_to_ask(task: &Task<'_>, call: &ToolCall) -> Result<Option<Gated>, StoreError> {
+    let name: String = call.name.to_lowercase().split(['_', '-', '.']).collect();
+    if task.people.can_ask() || !QUESTIONS.contains(&name.as_str()) {
+        return Ok(None);
     }
+    nobody(task, &call.arguments).await.map(Some)
+}
+
+/// Names that models ask people by.
+const QUESTIONS: [&str; 6] = [
+    "ask",
+    "askfollowupquestion",
+    "askhuman",
+    "askuser",
+    "askuserquestion",
+    "confirm",
+];
+
+async fn nobody(task: &Task<'_>, question: &str) -> Result<Gated, StoreError> {
+    let question = brief(question);
+    task.recorder.record(RunEvent::QuestionRefused { question }).await?;
+    Ok(Gated {
+        output: "nobody can be asked in this run: decide yourself, and name what you assumed".to_owned(),
+        ok: false,
+        end: None,
+    })
 }
 
 /// The call stays without an output until the answer is there: it is made again then.

@@ -11,6 +11,7 @@ use super::output_cap::OutputCap;
 use crate::agent::{CONVERSATION, Checkpoint, Solution, SolveError, Stop, Task};
 use crate::conversation::{Entry, MAIN};
 use crate::draft::Draft;
+use crate::event::RunEvent;
 use crate::model::{Message, Role, ToolSpec};
 use crate::recorder::Latest;
 use crate::store::StoreError;
@@ -111,10 +112,15 @@ impl<'a> Progress<'a> {
     /// Stores everything that is needed to go on elsewhere. What a child did is done again by
     /// whoever asked it, so only the leading agent is taken up again.
     pub(super) async fn store(&mut self) -> Result<(), SolveError> {
-        let entries = std::mem::take(&mut self.unstored);
-        if entries.is_empty() {
-            return Ok(());
+        match self.unstored.is_empty() {
+            true => Ok(()),
+            false => self.store_with(None).await,
         }
+    }
+
+    /// The same with the event that tells of it, at once: no reply is paid for and not kept.
+    pub(super) async fn store_with(&mut self, event: Option<RunEvent>) -> Result<(), SolveError> {
+        let entries = std::mem::take(&mut self.unstored);
         let first = self.history.length() - entries.len() as u64;
         let body = serde_json::to_vec(&self.conversation())
             .map_err(|error| StoreError::Corrupt(format!("a checkpoint cannot be written: {error}")))?;
@@ -127,7 +133,7 @@ impl<'a> Progress<'a> {
         Ok(self
             .task
             .recorder
-            .append(self.task.name, first, &entries, latest)
+            .append(self.task.name, first, &entries, latest, event)
             .await?)
     }
 

@@ -16,6 +16,7 @@ use super::written::Written;
 use super::{gate, leave, prompt};
 use crate::agent::{Budget, SolveError, Task, Unattended};
 use crate::conversation::Entry;
+use crate::event::RunEvent;
 use crate::model::{ChatReply, ChatRequest, Live, Message, ModelError, Purpose, ToolCall};
 use crate::recorder::Recorder;
 use crate::sandbox::SandboxError;
@@ -225,9 +226,14 @@ impl Child<'_> {
     }
 
     async fn store(&mut self) -> Result<(), SolveError> {
+        self.store_with(None).await
+    }
+
+    async fn store_with(&mut self, event: Option<RunEvent>) -> Result<(), SolveError> {
         let entries = std::mem::take(&mut self.unstored);
         let first = self.history.length() - entries.len() as u64;
-        Ok(self.task.recorder.append(self.task.name, first, &entries, None).await?)
+        let recorder = &self.task.recorder;
+        Ok(recorder.append(self.task.name, first, &entries, None, event).await?)
     }
 
     fn request(&self) -> ChatRequest {
@@ -255,7 +261,7 @@ impl Child<'_> {
     async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
         let took_ms = millis(asked_at);
-        self.written().reply(self.task, reply, took_ms).await?;
+        let event = self.written().reply(reply, took_ms);
         self.note(Entry::Replied {
             message: Arc::new(self.written().kept(self.task, reply)),
             finish: reply.finish,
@@ -265,7 +271,8 @@ impl Child<'_> {
             request_sha256,
             took_ms,
         });
-        self.store().await
+        self.store_with(Some(event)).await?;
+        Ok(self.written().notes(self.task, reply).await?)
     }
 
     /// Words instead of a call: asked for once more, then taken as the answer they may be. A review

@@ -117,8 +117,10 @@ impl Progress<'_> {
             request.max_output_tokens = max_output_tokens;
             let request_sha256 = self.history.request_sha256();
             let asked_at = Instant::now();
+            fp!("turn.asking");
             let failed = match self.task.model.attempt(&request, self.stop).await {
                 Ok(reply) => {
+                    fp!("turn.replied");
                     self.output_cap.see(&reply);
                     self.take(&reply, request_sha256, asked_at).await?;
                     return Ok(Asked::Replied(reply));
@@ -174,7 +176,7 @@ impl Progress<'_> {
     /// Counts, records and keeps a reply, before anything is done with it.
     async fn take(&mut self, reply: &ChatReply, request_sha256: String, asked_at: Instant) -> Result<(), SolveError> {
         self.meter.charge(reply);
-        self.written().reply(self.task, reply, millis(asked_at)).await?;
+        let event = self.written().reply(reply, millis(asked_at));
         self.note(Entry::Replied {
             message: Arc::new(self.written().kept(self.task, reply)),
             finish: reply.finish,
@@ -184,7 +186,8 @@ impl Progress<'_> {
             request_sha256,
             took_ms: millis(asked_at),
         });
-        self.store().await
+        self.store_with(Some(event)).await?;
+        Ok(self.written().notes(self.task, reply).await?)
     }
 
     fn written(&self) -> Written<'static> {
@@ -251,6 +254,7 @@ impl Progress<'_> {
                 },
                 None => {
                     self.announce(call).await?;
+                    fp!("tool.announced");
                     self.run_call(call, failed).await?
                 }
             };
@@ -258,6 +262,7 @@ impl Progress<'_> {
                 // This call and those behind it are made when the answer is there.
                 return Ok(ran.end);
             }
+            fp!("tool.ran");
             right += usize::from(ran.was_right);
             failed += usize::from(!ran.ok);
             end = end.or(ran.end);
@@ -267,6 +272,7 @@ impl Progress<'_> {
             // shall find how it ended, or the call of `finish` still without an answer.
             if !matches!(end, Some(Stop::Finished(_))) {
                 self.store().await?;
+                fp!("tool.stored");
             }
         }
         match self.discipline.end_turn(right) {
@@ -321,6 +327,9 @@ impl Progress<'_> {
         if let Some(words) = self.comes_too_early(call) {
             return Ok(Ran::skipped(words));
         }
+        if let Some(refused) = gate::nobody_to_ask(self.task, call).await? {
+            return Ok(refused.into());
+        }
         if let Some(refused) = gate::permit(self.task, call).await? {
             return Ok(refused.into());
         }
@@ -350,7 +359,7 @@ impl Progress<'_> {
                     ..Ran::well(heard.output)
                 }
             }
-            Ok(ToolOutput::Ask(question)) => gate::ask(self.task, question).await.into(),
+            Ok(ToolOutput::Ask(question)) => gate::ask(self.task, question).await?.into(),
             Ok(ToolOutput::Finish(_)) if failed_before > 0 && self.meter.turns_left() > 0 => Ran {
                 ok: false,
                 ..Ran::well("not finished: another call of the same reply failed; look at that first".to_owned())

@@ -28,15 +28,10 @@ pub(super) struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Records a reply, and what people should know of how it came about.
-    pub(super) async fn reply(
-        &self,
-        task: &Task<'_>,
-        reply: &ChatReply,
-        took_ms: u64,
-    ) -> Result<(), crate::store::StoreError> {
+    /// The event of a reply, which is to be written together with the reply itself.
+    pub(super) fn reply(&self, reply: &ChatReply, took_ms: u64) -> RunEvent {
         let calls = reply.tool_calls.iter().take(self.max_calls);
-        let event = RunEvent::ModelReplied {
+        RunEvent::ModelReplied {
             turn: self.turn,
             model: reply.model.clone(),
             agent: self.agent.to_owned(),
@@ -46,8 +41,11 @@ impl Written<'_> {
             usage: reply.usage,
             cost_usd: reply.cost_usd,
             took_ms,
-        };
-        task.recorder.record(event).await?;
+        }
+    }
+
+    /// Records what people should know of how a reply came about.
+    pub(super) async fn notes(&self, task: &Task<'_>, reply: &ChatReply) -> Result<(), crate::store::StoreError> {
         for note in &reply.notes {
             let text = phrase::model::note(task.setting.language, note);
             task.recorder.record(RunEvent::Noted { text }).await?;

@@ -12,6 +12,10 @@ use crate::store::Store;
 
 #[macro_use]
 mod show;
+mod audit;
+mod autotask;
+mod backup;
+mod bar;
 mod completions;
 mod config;
 mod costs;
@@ -20,15 +24,20 @@ mod doctor;
 mod draft;
 mod drafts;
 mod eval;
+mod goal;
 mod graph;
 mod index;
 mod indexed;
 mod jobs;
+mod ledger;
 mod migrate;
+mod milestones;
 mod progress;
 mod recover;
 mod replay;
+mod retention;
 mod run;
+mod schedule;
 mod screen;
 mod search;
 mod serve;
@@ -54,6 +63,9 @@ struct Cli {
     command: Command,
 }
 
+/// Stack of a thread of the runtime; a build without optimisation needs more than two megabytes.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 /// Heading of the options that every command has.
 const GLOBAL: &str = "Configuration";
 
@@ -65,6 +77,10 @@ enum Command {
     Worker(serve::WorkerArgs),
     /// Work on a local checkout, without GitHub: shows the diff and leaves a branch.
     Run(Box<run::Args>),
+    /// Plan milestones for a goal in a local checkout, for you to approve.
+    Goal(Box<goal::Args>),
+    /// Show and change the milestones that `run --workgraph` or the service works on.
+    Milestones(milestones::Args),
     /// Say which local checkouts may instruct the agent, or show it.
     Trust(trust::Args),
     /// Run a recorded run again without a model or a network, and say where it departs.
@@ -75,6 +91,8 @@ enum Command {
     Show(transcript::Args),
     /// List, show, answer, cancel and retry jobs.
     Jobs(jobs::Args),
+    /// List, add, remove and run schedules, and show what became of their fires.
+    Schedule(schedule::Args),
     /// Write drafts of issues about a local checkout, without GitHub: reads, and creates nothing.
     Draft(Box<draft::Args>),
     /// List or show drafts of issues that runs of the service offered.
@@ -85,16 +103,26 @@ enum Command {
     Search(search::Args),
     /// Say who uses what in a local repository: callers, callees, paths of calls, what a change reaches.
     Graph(graph::Args),
+    /// Look for issues by itself and work on them: switch it on or off, see its queues, look now.
+    Autotask(autotask::Args),
     /// Show what calls of models cost: by day, job, issue, repository, installation or model.
     Costs(costs::Args),
+    /// Show what ran while nobody was there: schedules, work graphs, issue queues, and how each ended.
+    Ledger(ledger::Args),
     /// Measure retrieval on changes that were really made.
     Eval(eval::Args),
+    /// Show, check and export who did what: permissions, answers, stops, writes to GitHub.
+    Audit(audit::Args),
+    /// Move jobs that are long over into files and remove what is old, as the service does by itself.
+    Retention(retention::Args),
     /// Give jobs whose worker is gone back to the queue, as the service does by itself.
     Recover(recover::Args),
     /// Check the configuration and every port, and say what to mend.
     Doctor(doctor::Args),
-    /// Make the database or bring it up to date, as the service does at its start.
+    /// Make the database or bring it up to date, as the service does at its start; or move it to another.
     Migrate(migrate::Args),
+    /// Copy the database into a file while the service runs.
+    Backup(backup::Args),
     /// Write a configuration file to begin with, or show the values in force.
     Config(config::Args),
     /// Print a script that completes commands and options in a shell.
@@ -124,7 +152,12 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // A run is a deep future. What is not touched is not taken.
+        .thread_stack_size(STACK_BYTES)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::Error::from(error).context("start the runtime")),
     };
@@ -135,6 +168,8 @@ pub fn main() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "failpoints")]
+    arm_failpoints()?;
     let context = Context {
         file: cli.config,
         set: cli.set,
@@ -143,21 +178,29 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&context, args).await,
         Command::Worker(args) => serve::run_worker(&context, args).await,
         Command::Run(args) => run::run(&context, *args).await,
+        Command::Goal(args) => goal::run(&context, *args).await,
+        Command::Milestones(args) => milestones::run(&context, args).await,
         Command::Trust(args) => trust::run(&args),
         Command::Replay(args) => replay::run(&context, args).await,
         Command::Demo(args) => demo::run(&context, args).await,
         Command::Show(args) => transcript::run(&context, args).await,
         Command::Jobs(args) => jobs::run(&context, args).await,
+        Command::Schedule(args) => schedule::run(&context, args).await,
         Command::Draft(args) => draft::run(&context, *args).await,
         Command::Drafts(args) => drafts::run(&context, args).await,
         Command::Index(args) => index::run(&context, args).await,
         Command::Search(args) => search::run(&context, args).await,
         Command::Graph(args) => graph::run(&context, args).await,
+        Command::Autotask(args) => autotask::run(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
+        Command::Ledger(args) => ledger::run(&context, args).await,
         Command::Eval(args) => eval::run(args).await,
+        Command::Audit(args) => audit::run(&context, args).await,
+        Command::Retention(args) => retention::run(&context, args).await,
         Command::Recover(args) => recover::run(&context, args).await,
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Migrate(args) => migrate::run(&context, args).await,
+        Command::Backup(args) => backup::run(&context, args).await,
         Command::Config(args) => config::run(&context, args),
         Command::Completions(args) => completions::run(args, &mut Cli::command()),
     }
@@ -266,6 +309,14 @@ fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
         .collect()
+}
+
+/// Arms the failpoints of a test; a release has neither the points nor the variable.
+#[cfg(feature = "failpoints")]
+#[allow(clippy::disallowed_methods)] // the command line is where the environment is read
+fn arm_failpoints() -> anyhow::Result<()> {
+    let text = std::env::var("FORGEHAND_FAILPOINTS").unwrap_or_default();
+    crate::fault::arm(&text).map_err(|problem| Usage(format!("FORGEHAND_FAILPOINTS: {problem}")).into())
 }
 
 /// What this process knows of the machine.

@@ -57,6 +57,23 @@ impl Instance {
         })
     }
 
+    /// Whether a living process holds the folder's identity. Takes and makes nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn is_held(state_dir: &Path) -> std::io::Result<bool> {
+        let file = match File::open(state_dir.join("instance")) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     /// The name in leases.
     pub fn owner(&self) -> &str {
         &self.owner
@@ -79,8 +96,10 @@ mod tests {
         let beside = Instance::claim(folder.path()).unwrap();
         assert!(first.is_only_one() && !beside.is_only_one());
         assert_ne!(first.owner(), beside.owner());
+        assert!(Instance::is_held(folder.path()).unwrap());
         let owner = first.owner().to_owned();
         drop(first);
+        assert!(!Instance::is_held(folder.path()).unwrap());
         let next = Instance::claim(folder.path()).unwrap();
         assert!(next.is_only_one());
         assert_eq!(next.owner(), owner);

@@ -33,8 +33,48 @@ pub(super) fn open(
     redactor: &Redactor,
 ) -> anyhow::Result<Ports> {
     // A model that cannot be opened is a mistake in its section: nothing has been called yet.
-    let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]))?;
-    with_model(model, config, surroundings, clock, redactor)
+    let model = model::open(&config.model, redactor).map_err(|error| Problems(vec![format!("{error:#}")]));
+    let rest = parts(config, surroundings, redactor);
+    match (model, rest) {
+        (Ok(model), Ok(parts)) => assemble(model, parts, config, surroundings, clock, redactor),
+        (Err(Problems(mut problems)), Err(Problems(more))) => {
+            problems.extend(more);
+            Err(Problems(problems).into())
+        }
+        (Err(problems), Ok(_)) | (Ok(_), Err(problems)) => Err(problems.into()),
+    }
+}
+
+/// What is made from the configuration alone.
+struct Parts {
+    permission: Policy,
+    web: Option<Arc<Web>>,
+    egress: Egress,
+    skills: Shelf,
+}
+
+/// Everything that is wrong comes at once.
+fn parts(config: &Config, surroundings: &Surroundings, redactor: &Redactor) -> Result<Parts, Problems> {
+    let web = match config.web.in_jobs {
+        true => web(config, Reach::Listed, redactor).map(Some),
+        false => Ok(None),
+    };
+    let egress = egress(&config.egress, surroundings);
+    match (permission(config), web, egress, skills(&config.agent)) {
+        (Ok(permission), Ok(web), Ok(egress), Ok(skills)) => Ok(Parts {
+            // Whoever sits at a terminal is somebody to ask; a job of the service has nobody.
+            permission: permission.unattended(),
+            web,
+            egress,
+            skills,
+        }),
+        (permission, web, egress, skills) => {
+            let all = [permission.err(), web.err(), egress.err(), skills.err()];
+            Err(Problems(
+                all.into_iter().flatten().flat_map(|Problems(found)| found).collect(),
+            ))
+        }
+    }
 }
 
 /// The same with a model that is there already; the configured one is left alone.
@@ -45,21 +85,30 @@ pub(super) fn with_model(
     clock: &Clock,
     redactor: &Redactor,
 ) -> anyhow::Result<Ports> {
+    let parts = parts(config, surroundings, redactor)?;
+    assemble(model, parts, config, surroundings, clock, redactor)
+}
+
+fn assemble(
+    model: Arc<dyn Model>,
+    parts: Parts,
+    config: &Config,
+    surroundings: &Surroundings,
+    clock: &Clock,
+    redactor: &Redactor,
+) -> anyhow::Result<Ports> {
     let git = Git::find()?;
     Ok(Ports {
         git: git.clone(),
         model,
-        // Whoever sits at a terminal is somebody to ask; a job of the service has nobody.
-        permission: permission(config)?.unattended(),
+        permission: parts.permission,
         people: Arc::new(Unattended),
         live: Live::default(),
         memory: None,
-        web: match config.web.in_jobs {
-            true => Some(web(config, Reach::Listed, redactor)?),
-            false => None,
-        },
+        web: parts.web,
+        desk: None,
         sandbox: sandbox(&config.sandbox, surroundings),
-        egress: egress(&config.egress, surroundings)?,
+        egress: parts.egress,
         agent: config.agent.clone(),
         indexes: record::folder(config, surroundings)
             .filter(|_| config.retrieval.enabled)
@@ -68,7 +117,7 @@ pub(super) fn with_model(
         setups: None,
         workspace: config.workspace.clone(),
         retrieval: config.retrieval.clone(),
-        skills: skills(&config.agent)?,
+        skills: parts.skills,
         budget: config.budget.clone(),
         language: config.github.language.into(),
         clock: clock.clone(),

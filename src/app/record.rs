@@ -2,8 +2,8 @@
 //! conversations and its end, written as the run goes on and readable by its owner alone. Called by
 //! the command line. Never stops a run: what cannot be written is said once and left out.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::Surroundings;
+use crate::agent::Stop;
 use crate::config::Config;
 use crate::conversation::Entry;
 use crate::ids::RunId;
@@ -70,6 +71,8 @@ pub(super) fn begin(folder: &Path, run: &RunId) -> anyhow::Result<Tape> {
     let path = file(folder, run);
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let file = made.with_context(|| format!("make {}", path.display()))?;
+    // Held for as long as the process lives, however it ends: nobody has to believe a flag.
+    file.lock().with_context(|| format!("lock {}", path.display()))?;
     prune(folder)?;
     let writing = Mutex::new(Writing {
         file,
@@ -128,20 +131,91 @@ impl Writing {
 
 /// Removes the oldest records. Their names begin with the time.
 fn prune(folder: &Path) -> anyhow::Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
-    let mut records: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-        .filter(|path| {
-            path.file_stem()
-                .is_some_and(|name| name.to_string_lossy().parse::<RunId>().is_ok())
-        })
-        .collect();
-    records.sort();
-    for old in records.iter().rev().skip(MAX_RECORDS) {
+    for (_, old) in all(folder)?.iter().rev().skip(MAX_RECORDS) {
         fs::remove_file(old).with_context(|| format!("remove {}", old.display()))?;
     }
     Ok(())
+}
+
+/// Every record, the oldest first.
+fn all(folder: &Path) -> anyhow::Result<Vec<(RunId, PathBuf)>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
+    let mut records: Vec<(RunId, PathBuf)> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+        .filter_map(|path| Some((path.file_stem()?.to_string_lossy().parse().ok()?, path)))
+        .collect();
+    records.sort();
+    Ok(records)
+}
+
+/// How a recorded run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// A process works on it.
+    Running,
+    /// It came to its end.
+    Ended(Stop),
+    /// The process that worked on it is gone.
+    Interrupted,
+}
+
+/// A record in a list.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) run: RunId,
+    pub(super) state: State,
+    /// What it was asked; nothing when it was interrupted before it began to work, or the record
+    /// is broken.
+    pub(super) title: Option<String>,
+}
+
+/// Most bytes of a head or an end that are read for a list.
+const MAX_LISTED_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Every record, the newest first. One that is broken is in it, too.
+pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<Listed>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let listed = all(folder)?.into_iter().rev().filter_map(|(run, path)| {
+        // What went away meanwhile is not in the list.
+        let file = File::open(path).ok()?;
+        let is_running = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+        let title = first_line(&file).ok().flatten();
+        let state = match last_line(&file).ok().flatten() {
+            Some(stop) => State::Ended(stop),
+            None if is_running => State::Running,
+            None => State::Interrupted,
+        };
+        Some(Listed { run, state, title })
+    });
+    Ok(listed.collect())
+}
+
+fn first_line(file: &File) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    BufReader::new(file.take(MAX_LISTED_BYTES)).read_until(b'\n', &mut line)?;
+    Ok(match serde_json::from_slice(&line) {
+        Ok(Line::Head { record }) => Some(record.brief.title),
+        _ => None,
+    })
+}
+
+/// How the run ended, if its end is the last whole line.
+fn last_line(mut file: &File) -> io::Result<Option<Stop>> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_LISTED_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(MAX_LISTED_BYTES).read_to_end(&mut tail)?;
+    let Some(tail) = tail.strip_suffix(b"\n") else {
+        return Ok(None);
+    };
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(match serde_json::from_slice(last) {
+        Ok(Line::End { end }) => Some(end.stop),
+        _ => None,
+    })
 }
 
 /// Reads a record. One that breaks off in the middle of a line, as that of a killed run may, is

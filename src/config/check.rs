@@ -31,6 +31,7 @@ impl Config {
                 problems.push(format!("{key}: more than 0 seconds"));
             }
         }
+        self.check_content(problems);
         self.sandbox.check(problems);
         if self.model.provider == ModelProvider::OpenAi && self.model.base_url.is_none() {
             problems.push("model.base_url: the provider `openai` needs the address of a server".to_owned());
@@ -80,6 +81,23 @@ impl Config {
             problems.push("agent.max_explore_turns: at least 1".to_owned());
         }
         self.budget.check(problems);
+        self.ledger.check(problems);
+        self.retention.check(problems);
+        self.alert.check(problems);
+        super::schedule::check(&self.schedule, problems);
+        self.autotask.check(problems);
+        self.workgraph.check(problems);
+    }
+
+    fn check_content(&self, problems: &mut Vec<String>) {
+        for (key, most) in [
+            ("github.max_content_per_minute", self.github.max_content_per_minute),
+            ("github.max_content_per_hour", self.github.max_content_per_hour),
+        ] {
+            if most == 0 {
+                problems.push(format!("{key}: at least 1, or nothing would ever be written"));
+            }
+        }
     }
 
     fn check_queue(&self, problems: &mut Vec<String>) {

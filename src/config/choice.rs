@@ -17,6 +17,16 @@ choice! {
 }
 
 choice! {
+    /// Which unattended runs the webhook is told of.
+    pub enum AlertOn {
+        /// Those that somebody has to look at.
+        Failure = "failure",
+        /// All.
+        Always = "always",
+    }
+}
+
+choice! {
     /// Which kind of model answers.
     pub enum ModelProvider {
         /// An OpenAI-compatible server.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::text;
 
 /// What a configuration is made from, weakest first.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +33,11 @@ fn count_in_words(problems: usize) -> String {
 const ENV_PREFIX: &str = "FORGEHAND_";
 
 /// Environment names with the prefix that are not configuration keys.
-const NOT_KEYS: [&str; 1] = ["FORGEHAND_CONFIG"];
+const NOT_KEYS: &[&str] = &[
+    "FORGEHAND_CONFIG",
+    #[cfg(feature = "failpoints")]
+    "FORGEHAND_FAILPOINTS",
+];
 /// What tests are told by the environment.
 const TEST_PREFIX: &str = "FORGEHAND_TEST_";
 
@@ -65,7 +70,15 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
         workspace: WorkspaceConfig::read(&mut reader),
         budget: BudgetConfig::read(&mut reader),
         queue: QueueConfig::read(&mut reader),
+        ledger: LedgerConfig::read(&mut reader),
+        retention: RetentionConfig::read(&mut reader),
+        alert: AlertConfig::read(&mut reader),
+        autotask: AutotaskConfig::read(&mut reader),
+        workgraph: WorkgraphConfig::read(&mut reader),
         log: LogConfig::read(&mut reader),
+        schedule: (0..reader.items(ScheduleConfig::SECTION))
+            .map(|at| ScheduleConfig::read_as(&mut reader, &item(ScheduleConfig::SECTION, at)))
+            .collect(),
         origins: BTreeMap::new(),
     };
     reader.refuse_unknown();
@@ -78,6 +91,11 @@ pub fn load(sources: &ConfigSources) -> Result<Config, Problems> {
     }
 }
 
+/// The name of an item of a section that may stand several times. People count from 1.
+pub(super) fn item(section: &str, at: usize) -> String {
+    format!("{section}[{}]", at + 1)
+}
+
 enum Given {
     Toml(toml::Value),
     Text(String),
@@ -87,6 +105,8 @@ enum Given {
 #[derive(Default)]
 pub(super) struct Reader {
     values: BTreeMap<String, (Given, Origin)>,
+    /// How often each section of the file that may stand several times does.
+    items: BTreeMap<String, usize>,
     origins: BTreeMap<String, Origin>,
     problems: Vec<String>,
 }
@@ -109,22 +129,47 @@ impl Reader {
             Ok(table) => table,
             Err(error) => return self.problems.push(format!("{}: is not TOML: {error}", path.display())),
         };
+        let lists = sections().into_iter().filter(|section| section.is_list);
+        let lists: Vec<&str> = lists.map(|section| section.name).collect();
         for (section, value) in table {
-            let toml::Value::Table(keys) = value else {
-                self.problems.push(format!(
+            match (value, lists.contains(&section.as_str())) {
+                (toml::Value::Table(keys), false) => self.add_section(&section, keys, path),
+                (toml::Value::Array(items), true) => self.add_list(&section, items, path),
+                (_, true) => self.problems.push(format!(
+                    "{section}: is written [[{section}]], with two brackets on each side; it may stand several times"
+                )),
+                (other, false) => self.problems.push(format!(
                     "{section}: a section in brackets is expected, found {}",
-                    value.type_str()
-                ));
-                continue;
-            };
-            for (key, value) in keys {
-                self.add(
-                    format!("{section}.{key}"),
-                    Given::Toml(value),
-                    Origin::File(path.to_owned()),
-                );
+                    other.type_str()
+                )),
             }
         }
+    }
+
+    fn add_section(&mut self, section: &str, keys: toml::Table, path: &Path) {
+        for (key, value) in keys {
+            let origin = Origin::File(path.to_owned());
+            self.add(format!("{section}.{key}"), Given::Toml(value), origin);
+        }
+    }
+
+    fn add_list(&mut self, section: &str, items: Vec<toml::Value>, path: &Path) {
+        self.items.insert(section.to_owned(), items.len());
+        for (at, value) in items.into_iter().enumerate() {
+            let name = item(section, at);
+            match value {
+                toml::Value::Table(keys) => self.add_section(&name, keys, path),
+                other => self.problems.push(format!(
+                    "{name}: a section in brackets is expected, found {}",
+                    other.type_str()
+                )),
+            }
+        }
+    }
+
+    /// How often a section stands in the file.
+    fn items(&self, section: &str) -> usize {
+        self.items.get(section).copied().unwrap_or(0)
     }
 
     fn add_environment(&mut self, name: &str, text: &str) {
@@ -198,16 +243,28 @@ impl Reader {
             .flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.name, key.name)))
             .collect();
         for (key, (_, origin)) in &self.values {
-            let near = known
-                .iter()
-                .min_by_key(|other| distance(key, other))
-                .filter(|other| distance(key, other) <= 3);
-            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            let (section, name) = key.split_once('.').unwrap_or((key, ""));
+            let (plain, is_item) = match section.split_once('[') {
+                Some((plain, _)) => (plain, true),
+                None => (section, false),
+            };
+            if !is_item && sections().iter().any(|known| known.is_list && known.name == plain) {
+                self.problems
+                    .push(format!("{key}: [[{plain}]] is read from the file only ({origin})"));
+                continue;
+            }
+            let near = text::nearest(&format!("{plain}.{name}"), known.iter().map(String::as_str), NEAR_KEY);
+            let hint = near.map_or_else(String::new, |near| {
+                format!("; did you mean {}?", near.replacen(plain, section, 1))
+            });
             self.problems
                 .push(format!("{key}: there is no such key ({origin}){hint}"));
         }
     }
 }
+
+/// Keys that differ in more letters are not what was meant.
+const NEAR_KEY: usize = 3;
 
 /// Largest file that is read as a secret: a private key has about 2 KiB.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
@@ -227,22 +284,6 @@ fn read_secret_file(path: &Path) -> Result<String, String> {
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("the file {shown} cannot be read: {error}"))?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-/// Levenshtein distance, for "did you mean".
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -32,8 +32,17 @@ pub struct SectionInfo {
     pub name: &'static str,
     /// What it is about.
     pub about: &'static str,
+    /// Whether it may stand several times: `[[NAME]]`, in the file only.
+    pub is_list: bool,
     /// Its keys in order.
     pub keys: Vec<KeyInfo>,
+}
+
+impl SectionInfo {
+    /// The section as one that may stand several times.
+    pub(super) fn list(self) -> Self {
+        Self { is_list: true, ..self }
+    }
 }
 
 /// A key as people read about it.
@@ -65,32 +74,46 @@ macro_rules! section {
         }
 
         impl $name {
-            pub(super) fn info() -> SectionInfo {
-                SectionInfo {
-                    name: $section,
+            /// Name in brackets.
+            pub(in crate::config) const SECTION: &'static str = $section;
+
+            pub(in crate::config) fn info() -> $crate::config::SectionInfo {
+                $crate::config::SectionInfo {
+                    name: Self::SECTION,
                     about: concat!($($about),*).trim_ascii(),
-                    keys: vec![ $( KeyInfo {
+                    is_list: false,
+                    keys: vec![ $( $crate::config::KeyInfo {
                         name: stringify!($key),
                         about: concat!($($doc),*).trim_ascii(),
-                        kind: <$kind as ConfigValue>::KIND,
+                        kind: <$kind as $crate::config::ConfigValue>::KIND,
                         default: $default,
-                        secret: <$kind as ConfigValue>::SECRET,
+                        secret: <$kind as $crate::config::ConfigValue>::SECRET,
                     } ),* ],
                 }
             }
 
-            fn read(reader: &mut load::Reader) -> Self {
-                Self { $( $key: reader.key($section, stringify!($key), $default), )* }
+            pub(in crate::config) fn read(reader: &mut $crate::config::load::Reader) -> Self {
+                Self::read_as(reader, Self::SECTION)
             }
 
-            fn shown(&self) -> Vec<(String, String)> {
-                vec![ $( (format!("{}.{}", $section, stringify!($key)), self.$key.show()), )* ]
+            /// As [`Self::read`], under the name of an item of a list.
+            pub(in crate::config) fn read_as(reader: &mut $crate::config::load::Reader, section: &str) -> Self {
+                Self { $( $key: reader.key(section, stringify!($key), $default), )* }
+            }
+
+            #[allow(dead_code, reason = "items of a list are shown under other names")]
+            pub(in crate::config) fn shown(&self) -> Vec<(String, String)> {
+                self.shown_as(Self::SECTION)
+            }
+
+            pub(in crate::config) fn shown_as(&self, section: &str) -> Vec<(String, String)> {
+                vec![ $( (format!("{section}.{}", stringify!($key)), $crate::config::ConfigValue::show(&self.$key)), )* ]
             }
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self::read(&mut load::Reader::default())
+                Self::read(&mut $crate::config::load::Reader::default())
             }
         }
     };

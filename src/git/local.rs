@@ -23,25 +23,54 @@ pub struct LocalRepo {
 
 /// Finds the checkout that a folder lies in.
 pub(super) async fn open(git: &Git, folder: &Path) -> Result<LocalRepo, GitError> {
+    let root = root_of(folder)?;
+    let own = git_folder(&root)?;
+    Ok(LocalRepo {
+        git_dir: shared_folder(&own)?,
+        head: head(git, &own, &root).await?,
+        branch: branch(git, &own).await?,
+        root,
+    })
+}
+
+fn root_of(folder: &Path) -> Result<PathBuf, GitError> {
     let folder = folder
         .canonicalize()
         .map_err(|error| GitError::NotFound(format!("{}: {error}", folder.display())))?;
-    let root = folder
-        .ancestors()
-        .find(|ancestor| ancestor.join(".git").exists())
-        .ok_or_else(|| {
-            GitError::NotFound(format!(
-                "a repository at {} or above it; run `git init` there first",
-                folder.display()
-            ))
-        })?;
-    let own = git_folder(root)?;
-    Ok(LocalRepo {
-        root: root.to_owned(),
-        git_dir: shared_folder(&own)?,
-        head: head(git, &own, root).await?,
-        branch: branch(git, &own).await?,
+    let root = folder.ancestors().find(|ancestor| ancestor.join(".git").exists());
+    root.map(Path::to_owned).ok_or_else(|| {
+        GitError::NotFound(format!(
+            "a repository at {} or above it; run `git init` there first",
+            folder.display()
+        ))
     })
+}
+
+/// The remotes of the checkout that a folder lies in, each with the address that is fetched from.
+/// As its own file has them: what a person's settings make of them is not known here.
+pub(super) async fn remotes(git: &Git, folder: &Path) -> Result<Vec<(String, String)>, GitError> {
+    let own = git_folder(&root_of(folder)?)?;
+    let call = git
+        .call(&["config", "--null", "--get-regexp", r"^remote\..*\.url$"])
+        .git_dir(&own);
+    let listed = call.output().await?;
+    if listed.truncated {
+        return Err(GitError::Failed("the checkout has too many remotes".to_owned()));
+    }
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut remotes: Vec<(String, String)> = Vec::new();
+    for entry in text.split('\0') {
+        let Some((key, address)) = entry.split_once('\n') else {
+            continue;
+        };
+        let name = key.strip_prefix("remote.").and_then(|key| key.strip_suffix(".url"));
+        let Some(name) = name else { continue };
+        // A remote may have several addresses; git fetches from the first.
+        if !remotes.iter().any(|(known, _)| known == name) {
+            remotes.push((name.to_owned(), address.to_owned()));
+        }
+    }
+    Ok(remotes)
 }
 
 /// The last commit of a git folder; `shown` is what people call it.

@@ -167,11 +167,7 @@ impl Bench<'_> {
     /// A commit with the tree of another one and a parent of our choice.
     async fn stand_in(&self, like: &CommitSha, parent: Option<&CommitSha>) -> Result<CommitSha, GitError> {
         let tree = tree_of(self.git, self.repo, like).await?;
-        let by = Signature {
-            name: "forgehand".to_owned(),
-            email: "forgehand@localhost".to_owned(),
-            at: chrono::DateTime::UNIX_EPOCH,
-        };
+        let by = Signature::of_program(chrono::DateTime::UNIX_EPOCH);
         let parents: Vec<&CommitSha> = parent.into_iter().collect();
         import::commit_tree(self.git, self.repo, &tree, &parents, "stand-in", &by).await
     }
@@ -401,6 +397,15 @@ pub(super) async fn is_behind(git: &Git, repo: &Path, old: &CommitSha, new: &Com
             output.stderr
         ))),
     }
+}
+
+/// Whether a commit is by this signature; one that is not there is by nobody.
+pub(super) async fn is_by(git: &Git, repo: &Path, commit: &CommitSha, by: &Signature) -> Result<bool, GitError> {
+    let call = git.call(&["log", "--no-show-signature", "--max-count=1", "--format=%ae%n%at%n%ct"]);
+    let call = call.arg("--end-of-options").arg(commit.as_str()).git_dir(repo);
+    let output = call.timeout(TIMEOUT).output().await?;
+    let expected = format!("{}\n{at}\n{at}\n", by.email, at = by.at.timestamp());
+    Ok(output.code == Some(0) && output.stdout == expected.as_bytes())
 }
 
 /// The commits of one line that another does not have, newest first: short id, author, subject.

@@ -124,6 +124,24 @@ pub(super) async fn refresh(
     }
 }
 
+/// Removes a mirror that nobody refreshed since a time. False: somebody did, or is at it.
+pub(super) fn remove_unused(mirror: &Path, since: std::time::SystemTime) -> io::Result<bool> {
+    let mut lock = mirror.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = File::options().create(true).truncate(false).write(true).open(lock)?;
+    if lock.try_lock().is_err() {
+        return Ok(false);
+    }
+    // Every refresh begins with its configuration.
+    let refreshed = std::fs::metadata(mirror.join("config")).or_else(|_| std::fs::metadata(mirror));
+    match refreshed.and_then(|about| about.modified()) {
+        Ok(at) if at < since => std::fs::remove_dir_all(mirror).map(|()| true),
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a failure says nothing about the mirror: making it anew would only fail again, without
 /// what was there.
 fn is_our_limit(problem: &str) -> bool {

@@ -1,10 +1,11 @@
-//! The push: one commit by its id to one branch, only if the branch is where we believe it to be.
-//! Called through `publish`. Never forces without a lease, never moves a branch of people
+//! The push: one commit by its id to one branch, only if the branch is where we believe it to be; and the
+//! end of a branch of ours under the same condition. Called through `publish`. Never forces without a lease, never moves a branch of people
 //! backwards, and never believes the push itself: the remote is asked before and after.
 
 use std::path::Path;
 use std::time::Duration;
 
+use super::checkout::init_bare;
 use super::remote::{Target, classify};
 use super::run::Output;
 use super::{Git, GitError, Remote};
@@ -62,6 +63,44 @@ pub(super) async fn push(
     match after.as_ref() == Some(sha) {
         true => Ok(()),
         false => Err(moved(branch, after.as_ref(), Some(sha))),
+    }
+}
+
+/// Deletes a branch that this program made, if it is still where it was left.
+pub(super) async fn delete(
+    git: &Git,
+    remote: &Remote,
+    branch: &BranchName,
+    expect: &CommitSha,
+) -> Result<(), GitError> {
+    if !branch.is_ours() {
+        return Err(GitError::Refused(format!(
+            "`{branch}` is not a name that this program makes"
+        )));
+    }
+    let target = Target::parse(remote)?;
+    match git.ask(&target, branch).await? {
+        None => return Ok(()),
+        Some(sha) if sha == *expect => {}
+        found => return Err(moved(branch, found.as_ref(), Some(expect))),
+    }
+    let scratch = tempfile::tempdir().map_err(|error| GitError::Failed(format!("make a folder: {error}")))?;
+    init_bare(git, scratch.path(), expect).await?;
+    let full_ref = branch.full_ref();
+    let output = git
+        .call(&["push", "--porcelain", "--no-verify", "--no-follow-tags"])
+        .arg(format!("--force-with-lease={full_ref}:{expect}"))
+        .arg("--end-of-options")
+        .arg("origin")
+        .arg(format!(":{full_ref}"))
+        .git_dir(scratch.path())
+        .remote(&target)
+        .timeout(PUSH_TIMEOUT)
+        .output()
+        .await?;
+    match output.code {
+        Some(0) => Ok(()),
+        _ => Err(judge(&output, branch, &target)),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::secret::Secret;
 
 use super::client::{Answer, Call, Need};
 use super::error::GitHubError;
+use super::gate::{Admission, Left};
 use super::{Access, RepoClient, Shared};
 
 /// GitHub's clock may be behind ours by this much.
@@ -37,6 +38,10 @@ const FORBIDDEN_TRIES: u32 = 3;
 
 /// Wait before its second try; doubled before the third.
 const FORBIDDEN_BACKOFF: Duration = Duration::from_millis(250);
+
+/// Jobs that wait for the same time come back within a tenth of it, and within these.
+const LEAST_SPREAD: TimeDelta = TimeDelta::milliseconds(500);
+const LONGEST_SPREAD: TimeDelta = TimeDelta::minutes(6);
 
 /// More cached tokens than this means that ended ones have piled up.
 const MAX_CACHED_TOKENS: usize = 1_000;
@@ -213,7 +218,8 @@ impl RepoClient {
     pub(super) async fn send_page(&self, call: &Call, page: Option<&url::Url>) -> Result<Answer, GitHubError> {
         let mut tries = 1;
         loop {
-            let outcome = self.send_authorized(call, page).await;
+            // Boxed: many calls stand in the future of a run, and each would hold all of this.
+            let outcome = Box::pin(self.send_authorized(call, page)).await;
             let Err(GitHubError::Forbidden { detail, .. }) = &outcome else {
                 return outcome;
             };
@@ -244,18 +250,82 @@ impl RepoClient {
 
     async fn send_with(&self, call: &Call, page: Option<&url::Url>, token: &Secret) -> Result<Answer, GitHubError> {
         let api = &self.shared.api;
-        if call.reads() {
-            return match page {
+        let answer = if call.reads() {
+            self.admit(call).await?;
+            match page {
                 Some(page) => api.send_to(call, page.clone(), Some(token)).await,
                 None => api.send(call, Some(token)).await,
-            };
-        }
-        let write = async {
+            }
+        } else {
+            let turn = self.shared.turns.take(self.scope.installation).await;
+            let _turn = turn.map_err(|wait| self.held(wait, "other writes of this installation come first"))?;
+            let wait = self.admit(call).await?;
+            tokio::time::sleep(wait).await;
+            // Asked last: waiting takes a while.
             if self.may_write.as_ref().is_some_and(|may_write| !may_write()) {
                 return Err(GitHubError::Withheld { what: call.what() });
             }
             api.send(call, Some(token)).await
         };
-        self.shared.turns.take(self.scope.installation, write).await
+        match answer {
+            Ok(answer) => {
+                self.tell_what_is_left(call, &answer).await;
+                Ok(answer)
+            }
+            Err(error) => Err(self.limited(call, error).await),
+        }
+    }
+
+    /// After which time the call may be sent, by whoever keeps count for all processes.
+    async fn admit(&self, call: &Call) -> Result<Duration, GitHubError> {
+        let Some(gate) = &self.gate else {
+            return Ok(Duration::ZERO);
+        };
+        match gate.admit(self.scope.installation, call.pool(), call.cost()).await {
+            Ok(Admission::After(wait)) => Ok(wait),
+            Ok(Admission::Held { until, why }) => Err(GitHubError::Held {
+                until: self.spread(until),
+                why,
+            }),
+            Err(detail) => Err(GitHubError::Unreachable { detail }),
+        }
+    }
+
+    fn held(&self, wait: Duration, why: &str) -> GitHubError {
+        GitHubError::Held {
+            until: self.shared.api.clock.now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX),
+            why: why.to_owned(),
+        }
+    }
+
+    /// Up to a tenth later: those who wait for the same time would all look before they write, and
+    /// most would be sent away again.
+    fn spread(&self, until: DateTime<Utc>) -> DateTime<Utc> {
+        let wait = (until - self.shared.api.clock.now()).clamp(LEAST_SPREAD * 10, LONGEST_SPREAD * 10);
+        until + TimeDelta::milliseconds(fastrand::i64(0..=wait.num_milliseconds() / 10))
+    }
+
+    /// A limit is told to all processes, which may know of a longer one.
+    pub(super) async fn limited(&self, call: &Call, error: GitHubError) -> GitHubError {
+        let (GitHubError::RateLimited { until, limit }, Some(gate)) = (&error, &self.gate) else {
+            return error;
+        };
+        let wait = (*until - self.shared.api.clock.now()).to_std().unwrap_or_default();
+        let noted = gate.limited(self.scope.installation, call.pool(), *limit, wait).await;
+        match noted {
+            Some(until) => GitHubError::RateLimited {
+                until: self.spread(until),
+                limit: *limit,
+            },
+            None => error,
+        }
+    }
+
+    /// The hourly limit is not run into: the gate closes before.
+    async fn tell_what_is_left(&self, call: &Call, answer: &Answer) {
+        let Some(gate) = &self.gate else { return };
+        if let Some(left) = Left::read(call.pool(), &answer.headers, self.shared.api.clock.now()) {
+            gate.seen(self.scope.installation, left).await;
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use reqwest::header::{ACCEPT, HeaderMap, LOCATION, USER_AGENT};
+use reqwest::header::{ACCEPT, DATE, HeaderMap, IF_NONE_MATCH, LOCATION, USER_AGENT};
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,6 +20,8 @@ use crate::ids::InstallationId;
 use crate::secret::{Redactor, Secret};
 
 use super::error::{self, GitHubError};
+use super::gate::{Cost, Pool};
+use super::skew::Skew;
 
 /// No answer of the API is near this size; more is not ours to hold in memory.
 const MAX_ANSWER_BYTES: usize = 10 * 1024 * 1024;
@@ -37,8 +39,17 @@ const MAX_REDIRECTS: usize = 3;
 /// Calls that cannot have written anything are tried this often.
 const READ_TRIES: u32 = 3;
 
+/// Longest wait of a write for its turn in this process, and again for its place in the budget of all;
+/// whoever would wait longer is told to come back, and holds nothing up meanwhile.
+const TURN_PATIENCE: Duration = Duration::from_millis(2_500);
+
 /// Wait before the second try of a read; doubled before the third.
 const READ_BACKOFF: Duration = Duration::from_millis(250);
+
+/// The longest that a write waits for each of its two turns: in its process, and in the budget of all.
+pub fn turn_patience(call_timeout: Duration) -> Duration {
+    TURN_PATIENCE.min(call_timeout / 2)
+}
 
 /// The one place that builds an HTTP client for GitHub's side of the world.
 pub(crate) fn http_client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
@@ -48,6 +59,9 @@ pub(crate) fn http_client(timeout: Duration) -> reqwest::Result<reqwest::Client>
         .connect_timeout(CONNECT_TIMEOUT.min(timeout))
         .timeout(timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        // What was sent into a network that is down must not arrive when it is up again: long after the
+        // call was given up, another process may have made it.
+        .tcp_user_timeout(timeout)
         .build()
 }
 
@@ -87,6 +101,8 @@ pub(super) struct Call {
     body: Option<Value>,
     /// Whether a second call does no harm.
     repeatable: bool,
+    /// What the answer was known by before: it is not sent again while it has not changed.
+    pub(super) unless: Option<String>,
 }
 
 impl Call {
@@ -99,6 +115,7 @@ impl Call {
             path: path.iter().map(|&segment| segment.to_owned()).collect(),
             query: Vec::new(),
             body,
+            unless: None,
         }
     }
 
@@ -112,6 +129,10 @@ impl Call {
 
     pub(super) fn patch(path: &[&str], body: Value) -> Self {
         Self::new(Method::PATCH, path, Some(body))
+    }
+
+    pub(super) fn put(path: &[&str], body: Value) -> Self {
+        Self::new(Method::PUT, path, Some(body))
     }
 
     pub(super) fn delete(path: &[&str]) -> Self {
@@ -143,6 +164,24 @@ impl Call {
         self.repeatable
     }
 
+    /// What it costs.
+    pub(super) fn cost(&self) -> Cost {
+        match self.side {
+            _ if self.reads() => Cost::Read,
+            Side::Rest if self.method == Method::POST => Cost::Content,
+            Side::Rest | Side::GraphQl => Cost::Write,
+        }
+    }
+
+    /// Which of GitHub's counts it falls under.
+    pub(super) fn pool(&self) -> Pool {
+        match self.side {
+            Side::GraphQl => Pool::GraphQl,
+            Side::Rest if self.path.first().is_some_and(|part| part == "search") => Pool::Search,
+            Side::Rest => Pool::Core,
+        }
+    }
+
     /// Method and path, for errors.
     pub(super) fn what(&self) -> String {
         match self.side {
@@ -156,10 +195,18 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) headers: HeaderMap,
+    /// It is as it was under [`Call::unless`], and not sent again.
+    pub(super) is_unchanged: bool,
     body: Vec<u8>,
 }
 
 impl Answer {
+    /// GitHub answers with JSON or with nothing; the page of a proxy says 200 as well.
+    fn is_of_github(&self) -> bool {
+        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        first.is_none_or(|byte| b"{[".contains(byte))
+    }
+
     /// The body; one that does not parse says nothing about what happened.
     pub(super) fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, GitHubError> {
         serde_json::from_slice(&self.body).map_err(|error| GitHubError::Unclear {
@@ -176,6 +223,7 @@ pub(super) struct Api {
     graphql: Url,
     call_timeout: Duration,
     pub(super) clock: Clock,
+    pub(super) skew: Skew,
     redactor: Redactor,
 }
 
@@ -193,6 +241,7 @@ impl Api {
             graphql: graphql_url(&base),
             base,
             call_timeout: config.call_timeout_seconds,
+            skew: Skew::default(),
             clock,
             redactor,
         })
@@ -238,7 +287,13 @@ impl Api {
     ) -> Result<Answer, GitHubError> {
         for _ in 0..=MAX_REDIRECTS {
             let (status, answer) = self.once(call, url.clone(), token, deadline).await?;
-            if status.is_success() {
+            if status.is_success() && !answer.is_of_github() {
+                return Err(GitHubError::Unclear {
+                    what: call.what(),
+                    detail: "the answer is no JSON: something between us and GitHub gave it".to_owned(),
+                });
+            }
+            if status.is_success() || answer.is_unchanged {
                 return Ok(answer);
             }
             if !status.is_redirection() {
@@ -263,7 +318,8 @@ impl Api {
             .and_then(|text| from.join(text).ok())
             .ok_or_else(|| rejected(call, "it redirects to nowhere"))?;
         if call.method != Method::GET {
-            return Err(rejected(call, "it has moved; look up its new name"));
+            // Nothing was done, and a look-up tells where it would be.
+            return Err(GitHubError::Moved { what: call.what() });
         }
         self.check_host(call, target)
     }
@@ -294,10 +350,16 @@ impl Api {
         if let Some(token) = token {
             request = request.bearer_auth(token.expose());
         }
+        if let Some(etag) = &call.unless {
+            request = request.header(IF_NONE_MATCH, etag);
+        }
         if let Some(body) = &call.body {
             request = request.json(body);
         }
+        let sent = self.clock.now();
         let mut response = request.send().await.map_err(|error| not_answered(call, error))?;
+        let date = response.headers().get(DATE).and_then(|value| value.to_str().ok());
+        self.skew.note(date, sent, self.clock.now());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| not_answered(call, error))? {
             if body.len() + chunk.len() > MAX_ANSWER_BYTES {
@@ -308,8 +370,16 @@ impl Api {
             }
             body.extend_from_slice(&chunk);
         }
+        fp!(if !call.reads(), "github.answered");
         let headers = std::mem::take(response.headers_mut());
-        Ok((response.status(), Answer { headers, body }))
+        let status = response.status();
+        let is_unchanged = call.unless.is_some() && status == StatusCode::NOT_MODIFIED;
+        let answer = Answer {
+            headers,
+            is_unchanged,
+            body,
+        };
+        Ok((status, answer))
     }
 
     /// GitHub's words in an answer that says 200 and means an error.
@@ -390,37 +460,54 @@ fn not_answered(call: &Call, error: reqwest::Error) -> GitHubError {
 }
 
 /// Writes of one installation go one after another with a pause between them, as GitHub asks of
-/// integrators; its secondary limits count them per installation.
+/// integrators; its secondary limits count them per installation. What other processes write is the
+/// gate's to know.
 pub(super) struct WriteTurns {
     interval: Duration,
+    patience: Duration,
     turns: Mutex<HashMap<InstallationId, Turn>>,
 }
 
 /// Held while a write runs; inside is when the last one began or ended.
 pub(super) type Turn = Arc<tokio::sync::Mutex<Option<Instant>>>;
 
+/// The turn of a write that is about to be sent. The pause after it begins when it is given up, also
+/// when the caller gives up in the middle.
+pub(super) struct Turned(tokio::sync::OwnedMutexGuard<Option<Instant>>);
+
+impl Drop for Turned {
+    fn drop(&mut self) {
+        *self.0 = Some(Instant::now());
+    }
+}
+
 impl WriteTurns {
-    pub(super) fn new(interval: Duration) -> Self {
+    pub(super) fn new(interval: Duration, call_timeout: Duration) -> Self {
         Self {
             interval,
+            patience: turn_patience(call_timeout),
             turns: Mutex::default(),
         }
     }
 
-    /// Waits for the turn, runs the write, and starts the pause.
-    pub(super) async fn take<F: Future>(&self, installation: InstallationId, write: F) -> F::Output {
+    /// The turn, if it comes soon; otherwise after which time to ask again. Whoever is sent away does
+    /// not hold up those who come later.
+    pub(super) async fn take(&self, installation: InstallationId) -> Result<Turned, Duration> {
         let turn: Turn = {
             let mut turns = self.turns.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             Arc::clone(turns.entry(installation).or_default())
         };
-        let mut last = turn.lock().await;
-        if let Some(last) = *last {
-            tokio::time::sleep_until(last + self.interval).await;
+        let deadline = Instant::now() + self.patience;
+        let Ok(last) = tokio::time::timeout_at(deadline, turn.lock_owned()).await else {
+            // Not all at once, or most would be sent away again.
+            return Err(self.patience.mul_f64(0.5 + fastrand::f64()));
+        };
+        let next = last.map_or_else(Instant::now, |last| last + self.interval);
+        if next > deadline {
+            return Err(next.saturating_duration_since(Instant::now()));
         }
-        *last = Some(Instant::now()); // also when the caller gives up in the middle
-        let outcome = write.await;
-        *last = Some(Instant::now());
-        outcome
+        tokio::time::sleep_until(next).await;
+        Ok(Turned(last))
     }
 }
 

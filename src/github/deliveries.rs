@@ -2,11 +2,14 @@
 //! serves a machine that GitHub cannot reach at all. Called by `worker`. Never asks GitHub to
 //! deliver anything again: the log holds the payloads.
 
+use std::sync::MutexGuard;
+
 use chrono::{DateTime, Utc};
+use reqwest::header::ETAG;
 use serde::Deserialize;
 
 use super::client::Call;
-use super::{GitHub, GitHubError};
+use super::{GitHub, GitHubError, Shared};
 use crate::github::page::next_link;
 
 /// The most that GitHub puts on a page.
@@ -30,6 +33,21 @@ pub struct LoggedDelivery {
     pub status_code: u16,
 }
 
+/// A page of the log, the cursor of the next one, and what the page is known by.
+#[derive(Debug, Clone)]
+pub(super) struct LoggedPage {
+    page: Vec<LoggedDelivery>,
+    next: Option<String>,
+    etag: String,
+}
+
+impl Shared {
+    fn newest_deliveries(&self) -> MutexGuard<'_, Option<LoggedPage>> {
+        let newest = self.newest_deliveries.lock();
+        newest.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
 impl LoggedDelivery {
     /// Whether the receiver took it.
     pub fn arrived(&self) -> bool {
@@ -43,24 +61,48 @@ impl GitHub {
         let mut found = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
-            let mut call = Call::get(&["app", "hook", "deliveries"]);
-            call.query.push(("per_page", PER_PAGE.to_string()));
-            call.query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let answer = self.shared.as_app(&call).await?;
-            let page: Vec<LoggedDelivery> = answer.json(&call)?;
+            let LoggedPage { page, next, .. } = self.page_of_deliveries(cursor.take()).await?;
             let reached_the_past = page.iter().any(|delivery| delivery.delivered_at < since);
             found.extend(page.into_iter().filter(|delivery| delivery.delivered_at >= since));
-            cursor = next_link(&answer.headers).and_then(|next| {
-                let mut pairs = next.query_pairs();
-                pairs
-                    .find(|(name, _)| name == "cursor")
-                    .map(|(_, value)| value.into_owned())
-            });
+            cursor = next;
             if reached_the_past || cursor.is_none() || found.len() >= max {
                 found.truncate(max);
                 return Ok(found);
             }
         }
+    }
+
+    /// One page of the log. The first is asked for again and again, mostly in vain: while it has not
+    /// changed, GitHub does not send it again.
+    async fn page_of_deliveries(&self, cursor: Option<String>) -> Result<LoggedPage, GitHubError> {
+        let known = match cursor {
+            Some(_) => None,
+            None => self.shared.newest_deliveries().clone(),
+        };
+        let is_first = cursor.is_none();
+        let mut call = Call::get(&["app", "hook", "deliveries"]);
+        call.query.push(("per_page", PER_PAGE.to_string()));
+        call.query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        call.unless = known.as_ref().map(|known| known.etag.clone());
+        let answer = self.shared.as_app(&call).await?;
+        if let Some(known) = known.filter(|_| answer.is_unchanged) {
+            return Ok(known);
+        }
+        let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+        let page = LoggedPage {
+            page: answer.json(&call)?,
+            next: next_link(&answer.headers).and_then(|next| {
+                let mut pairs = next.query_pairs();
+                pairs
+                    .find(|(name, _)| name == "cursor")
+                    .map(|(_, value)| value.into_owned())
+            }),
+            etag: etag.unwrap_or_default().to_owned(),
+        };
+        if is_first && !page.etag.is_empty() {
+            *self.shared.newest_deliveries() = Some(page.clone());
+        }
+        Ok(page)
     }
 
     /// The payload of a logged call, as JSON text.

@@ -9,6 +9,8 @@ use serde::Deserialize;
 
 use crate::text;
 
+use super::gate::RateLimit;
+
 /// Why GitHub did not do it, named by what the caller can do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum GitHubError {
@@ -39,6 +41,16 @@ pub enum GitHubError {
     RateLimited {
         /// When to try again.
         until: DateTime<Utc>,
+        /// How GitHub told of it.
+        limit: RateLimit,
+    },
+    /// Nothing was sent: the limits that we keep to leave no room before then. Costs no attempt.
+    #[error("{why}; nothing is sent until {}", until.format("%Y-%m-%d %H:%M:%S UTC"))]
+    Held {
+        /// When to try again.
+        until: DateTime<Utc>,
+        /// Which limit.
+        why: String,
     },
     /// It already exists or conflicts (409, 422 "already exists"): look it up.
     #[error("GitHub reports a conflict for {what}: {detail}")]
@@ -47,6 +59,12 @@ pub enum GitHubError {
         what: String,
         /// GitHub's words.
         detail: String,
+    },
+    /// Nothing was done, because the repository has another name now: look it up.
+    #[error("GitHub did not do {what}: it has moved; look up its new name")]
+    Moved {
+        /// Method and path.
+        what: String,
     },
     /// It will never be accepted like this (other 4xx).
     #[error("GitHub rejects {what}: {detail}")]
@@ -76,6 +94,16 @@ pub enum GitHubError {
         /// The reason.
         detail: String,
     },
+}
+
+#[cfg(feature = "failpoints")]
+impl From<crate::fault::Injected> for GitHubError {
+    fn from(injected: crate::fault::Injected) -> Self {
+        GitHubError::Unclear {
+            what: "a call".to_owned(),
+            detail: injected.to_string(),
+        }
+    }
 }
 
 impl GitHubError {
@@ -162,12 +190,17 @@ pub(super) fn classify(
     match status.as_u16() {
         401 => GitHubError::Unauthorized { what, detail },
         403 | 429 => match limited_until(status, headers, &detail, now) {
-            Some(until) => GitHubError::RateLimited { until },
+            Some((until, limit)) => GitHubError::RateLimited { until, limit },
             None => GitHubError::Forbidden { what, detail },
         },
         404 | 410 => GitHubError::NotFound { what },
         409 => GitHubError::Conflict { what, detail },
         422 if exists() => GitHubError::Conflict { what, detail },
+        // What came too slowly may have come whole.
+        408 => GitHubError::Unclear {
+            what,
+            detail: format!("status {status}: {detail}"),
+        },
         400..=499 => GitHubError::Rejected { what, detail },
         _ => GitHubError::Unclear {
             what,
@@ -177,21 +210,26 @@ pub(super) fn classify(
 }
 
 /// Until when a 403 or 429 asks us to wait; `None` when it is about a permission.
-fn limited_until(status: StatusCode, headers: &HeaderMap, detail: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+fn limited_until(
+    status: StatusCode,
+    headers: &HeaderMap,
+    detail: &str,
+    now: DateTime<Utc>,
+) -> Option<(DateTime<Utc>, RateLimit)> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
     let latest = now + LONGEST_WAIT;
     if let Some(seconds) = number("retry-after") {
         let wait = TimeDelta::try_seconds(seconds.max(1)).unwrap_or(LONGEST_WAIT);
-        return Some((now + wait.min(LONGEST_WAIT)).max(now));
+        return Some(((now + wait.min(LONGEST_WAIT)).max(now), RateLimit::Asked));
     }
     if number("x-ratelimit-remaining") == Some(0) {
         let reset = number("x-ratelimit-reset").and_then(|at| DateTime::from_timestamp(at, 0));
         let reset = reset.unwrap_or(now + LEAST_SECONDARY_WAIT);
-        return Some(reset.clamp(now + TimeDelta::seconds(1), latest));
+        return Some((reset.clamp(now + TimeDelta::seconds(1), latest), RateLimit::Spent));
     }
     let lower = detail.to_lowercase();
     let secondary = status == StatusCode::TOO_MANY_REQUESTS || lower.contains("rate limit") || lower.contains("abuse");
-    secondary.then_some(now + LEAST_SECONDARY_WAIT)
+    secondary.then_some((now + LEAST_SECONDARY_WAIT, RateLimit::Unnamed))
 }
 
 #[cfg(test)]
@@ -212,7 +250,7 @@ mod tests {
         let now = DateTime::from_timestamp(NOW, 0).unwrap();
         let error = classify("GET /x".to_owned(), status, &headers, words(body.as_bytes()), now);
         let seen = match &error {
-            GitHubError::RateLimited { until } => format!("limited {}", until.timestamp() - NOW),
+            GitHubError::RateLimited { until, .. } => format!("limited {}", until.timestamp() - NOW),
             other => other.to_string(),
         };
         assert_eq!(seen, expected, "{status} {headers:?} {body}");

@@ -14,6 +14,7 @@ use crate::text;
 use super::RepoClient;
 use super::client::Call;
 use super::error::{self, GitHubError};
+use super::gate::RateLimit;
 
 /// GitHub asks to wait at least a minute when it does not say for how long.
 const LEAST_WAIT: TimeDelta = TimeDelta::seconds(60);
@@ -30,6 +31,7 @@ pub(super) fn all_operations() -> Vec<&'static Operation> {
     super::threads::OPERATIONS
         .iter()
         .chain(super::pulls::OPERATIONS)
+        .chain(super::queue::OPERATIONS)
         .copied()
         .collect()
 }
@@ -63,7 +65,8 @@ impl RepoClient {
         if let Some(first) = body.errors.first() {
             let words = api.redact(&words(&body.errors));
             let kind = first.kind.as_deref().unwrap_or_default();
-            return Err(sort(call.what(), kind, words, &answer.headers, api.clock.now()));
+            let error = sort(call.what(), kind, words, &answer.headers, api.clock.now());
+            return Err(self.limited(call, error).await);
         }
         serde_json::from_value(body.data).map_err(|error| GitHubError::Unclear {
             what: call.what(),
@@ -110,9 +113,11 @@ fn sort(what: String, kind: &str, detail: String, headers: &HeaderMap, now: Date
             let spent = headers
                 .get("x-ratelimit-remaining")
                 .is_some_and(|value| value.as_bytes() == b"0");
-            let until = reset.filter(|_| spent).unwrap_or(now + LEAST_WAIT);
+            let reset = reset.filter(|_| spent);
+            let until = reset.unwrap_or(now + LEAST_WAIT);
             GitHubError::RateLimited {
                 until: until.clamp(now + TimeDelta::seconds(1), now + error::LONGEST_WAIT),
+                limit: reset.map_or(RateLimit::Unnamed, |_| RateLimit::Spent),
             }
         }
         "NOT_FOUND" => GitHubError::NotFound { what },

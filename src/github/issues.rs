@@ -96,6 +96,13 @@ impl RepoClient {
         self.list(call, max, ours).await
     }
 
+    /// Closes an issue as one that is not needed.
+    pub async fn close_issue(&self, number: IssueNumber) -> Result<(), GitHubError> {
+        let body = json!({ "state": "closed", "state_reason": "not_planned" });
+        let call = Call::patch(&self.path(&["issues", &number.to_string()]), body);
+        self.send(&call).await.map(drop)
+    }
+
     /// Makes an issue ([`Issue::id`], not its number) a sub-issue of another. That it is one
     /// already is `Rejected` or `Conflict` in GitHub's words.
     pub async fn add_sub_issue(&self, parent: IssueNumber, child: u64) -> Result<(), GitHubError> {

@@ -77,6 +77,9 @@ pub struct Issue {
     /// Labels.
     #[serde(default)]
     pub labels: Vec<Label>,
+    /// Its milestone.
+    #[serde(default)]
+    pub milestone: Option<Milestone>,
     /// Present when it is a pull request.
     #[serde(default)]
     pub pull_request: Option<serde_json::Value>,
@@ -91,6 +94,13 @@ pub struct Issue {
     pub created_at: Option<DateTime<Utc>>,
     /// Last change.
     pub updated_at: DateTime<Utc>,
+}
+
+/// A milestone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Milestone {
+    /// Title.
+    pub title: String,
 }
 
 /// A label.

@@ -96,6 +96,22 @@ impl RepoClient {
         self.send(&call).await?.json(&call)
     }
 
+    /// `PUT /pulls/{number}/reviews/{id}`: another text.
+    pub async fn update_review(&self, number: IssueNumber, id: u64, body: &str) -> Result<(), GitHubError> {
+        let path = ["pulls", &number.to_string(), "reviews", &id.to_string()];
+        let call = Call::put(&self.path(&path), json!({ "body": body }));
+        self.send(&call).await.map(drop)
+    }
+
+    /// `DELETE /pulls/comments/{id}`; that it is gone is fine.
+    pub async fn delete_review_comment(&self, id: CommentId) -> Result<(), GitHubError> {
+        let call = Call::delete(&self.path(&["pulls", "comments", &id.to_string()]));
+        match self.send(&call).await {
+            Err(GitHubError::NotFound { .. }) => Ok(()),
+            sent => sent.map(drop),
+        }
+    }
+
     /// Replies in a thread. `root` is the thread's first comment: GitHub refuses a reply to a
     /// reply. A repeat makes a second reply.
     pub async fn reply_to_review_comment(

@@ -10,6 +10,7 @@ use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::{Job, JobKind, JobState, NewJob, Trigger};
 use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError, Tx};
 
+mod again;
 mod checks;
 
 /// Jobs that one cancelling delivery looks through: far more than one subject or one App ever
@@ -19,8 +20,8 @@ const MAX_JOBS: u32 = 10_000;
 /// Requests of bots on one issue or pull request that are taken within an hour.
 const MAX_BOT_REQUESTS: usize = 5;
 
-/// Removals of a label that are looked at to find one after its last coming.
-const MAX_REMOVALS: u32 = 1_000;
+/// Comings or goings of a label that are looked at to find one after another.
+const MAX_TURNS: u32 = 1_000;
 
 /// States in which a job can still be stopped.
 const OPEN: [JobState; 4] = [
@@ -39,6 +40,8 @@ pub struct Accepted {
     pub outcome: String,
     /// The jobs that were inserted.
     pub jobs: Vec<JobId>,
+    /// How many jobs it stopped.
+    pub stopped: usize,
 }
 
 /// The kinds of outcome.
@@ -72,23 +75,35 @@ impl Verdict {
 /// When the database does not take it; GitHub may then deliver it again.
 pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result<Accepted, StoreError> {
     let mut tx = store.begin().await?;
+    fp!("ingest.begun");
     let rules = Rules {
         own_label: own_label(&mut tx, delivery).await?,
         ..rules.clone()
     };
     let intents = triage(delivery, &rules);
+    if let Some(sender) = &delivery.sender {
+        tx.act_as(crate::audit::person(&sender.login));
+    }
     // Most failed checks are of commits that nobody here made.
     let is_noise = |intent: &Intent| matches!(intent, Intent::Ignore(_) | Intent::ChecksFailed { .. });
     let is_ignored = intents.iter().all(is_noise);
+    if !is_ignored && again::was_told(&mut tx, delivery).await? {
+        return again::note(tx, row(delivery, again::OUTCOME, true)).await;
+    }
     let mut applying = Applying {
         tx,
         delivery,
         notes: Vec::new(),
         jobs: Vec::new(),
+        stopped: 0,
     };
     let verdict = applying.all(intents).await?;
     let Applying {
-        mut tx, notes, jobs, ..
+        mut tx,
+        notes,
+        jobs,
+        stopped,
+        ..
     } = applying;
     let outcome = crate::text::cap_chars(&notes.join("; "), 500);
     // The delivery comes last, so that its row says what became of it. When it was seen before,
@@ -98,10 +113,18 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
             verdict: Verdict::Duplicate,
             outcome: "seen before".to_owned(),
             jobs: Vec::new(),
+            stopped: 0,
         });
     }
+    fp!("ingest.written");
     tx.commit().await?;
-    Ok(Accepted { verdict, outcome, jobs })
+    fp!("receiver.committed");
+    Ok(Accepted {
+        verdict,
+        outcome,
+        jobs,
+        stopped,
+    })
 }
 
 /// The repository's own label, where the delivery speaks of one.
@@ -139,6 +162,7 @@ struct Applying<'a> {
     delivery: &'a Delivery,
     notes: Vec<String>,
     jobs: Vec<JobId>,
+    stopped: usize,
 }
 
 impl Applying<'_> {
@@ -209,8 +233,16 @@ impl Applying<'_> {
                 Some(id) => Ok(self.note(Verdict::Applied, format!("joins job {id}"))),
                 None => self.start(&job).await,
             },
+            Intent::CancelSubject { repo, subject, reason } if self.delivery.action == "closed" => {
+                let jobs = self.jobs_of(Some(repo), Some(&subject), &OPEN).await?;
+                let delivery = self.delivery;
+                let stops = |job: &Job| job.kind.is_work() && again::came_before(job, delivery);
+                self.cancel_all(jobs.into_iter().filter(stops).map(|job| job.id), reason)
+                    .await
+            }
             Intent::CancelSubject { repo, subject, reason } => {
                 let stopped = self.tx.cancel_subject(repo, &subject, reason, self.now()).await?;
+                self.stopped += stopped.len();
                 Ok(self.note(Verdict::Applied, format!("{reason}: {} job(s) stopped", stopped.len())))
             }
             Intent::CancelTrigger {
@@ -272,6 +304,9 @@ impl Applying<'_> {
         if let Some(reason) = self.withdrawn(job).await? {
             return Ok(self.note(Verdict::Ignored, reason.to_owned()));
         }
+        if again::was_closed(&mut self.tx, job).await? {
+            return Ok(self.note(Verdict::Ignored, "it was closed since".to_owned()));
+        }
         let other = match self.as_answer(job).await? {
             Some(answer) => Some(answer),
             None => self.as_instruction(job).await?,
@@ -302,7 +337,7 @@ impl Applying<'_> {
         }
         let open = self.jobs_of(Some(job.repo_id), Some(&job.subject), &OPEN).await?;
         Ok(open.iter().any(|other| {
-            let by_label = matches!(other.request.trigger, Trigger::Label { .. });
+            let by_label = other.request.trigger.label().is_some();
             by_label && other.kind == job.kind && other.cancel_requested_at.is_some()
         }))
     }
@@ -377,15 +412,51 @@ impl Applying<'_> {
             }
             (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
                 // A removal in the same second may have been before: the job looks itself.
-                let prefix = label_key("unlabeled", job.repo_id, issue.number, label);
-                let after = job.request.triggered_at.timestamp() + 1;
-                let (first, last) = (format!("{prefix}{after:012}"), format!("{prefix}999999999999"));
-                let later = self.tx.semantic_keys(&first, &last, MAX_REMOVALS).await?;
-                let gone = later.iter().any(|key| key.starts_with(&prefix));
-                Ok(gone.then_some("the label is removed already"))
+                let removals = label_key("unlabeled", job.repo_id, issue.number, label);
+                if self.came_after(&removals, job.request.triggered_at).await? {
+                    return Ok(Some("the label is removed already"));
+                }
+                self.taken_by_queue(job).await
             }
             _ => Ok(None),
         }
+    }
+
+    /// The other way round: whether the label is known to have come again after this removal of it. What
+    /// is open is the work of that coming, too.
+    async fn is_labelled_again(&mut self, repo: RepoId, trigger: &Trigger) -> Result<bool, StoreError> {
+        match (trigger, &self.delivery.payload) {
+            (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
+                let comings = label_key("labeled", repo, issue.number, label);
+                match issue.updated_at {
+                    Some(removed_at) => self.came_after(&comings, removed_at).await,
+                    None => Ok(false),
+                }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a label's coming or going is stored that happened after a time.
+    async fn came_after(&mut self, prefix: &str, time: DateTime<Utc>) -> Result<bool, StoreError> {
+        let after = time.timestamp() + 1;
+        let (first, last) = (format!("{prefix}{after:012}"), format!("{prefix}999999999999"));
+        let later = self.tx.semantic_keys(&first, &last, MAX_TURNS).await?;
+        Ok(later.iter().any(|key| key.starts_with(prefix)))
+    }
+
+    /// Whether the queue that is polled found this coming of the label first, and its job is over:
+    /// one that is not over has the same key.
+    async fn taken_by_queue(&mut self, job: &NewJob) -> Result<Option<&'static str>, StoreError> {
+        let over = [JobState::Done, JobState::Dead, JobState::Cancelled];
+        let jobs = self.jobs_of(Some(job.repo_id), Some(&job.subject), &over).await?;
+        let is_of_queue = |other: &Job| matches!(other.request.trigger, Trigger::Queue { .. });
+        let is_taken = jobs.iter().any(|other| {
+            is_of_queue(other)
+                && other.request.trigger.has_same_label(&job.request.trigger)
+                && other.request.triggered_at >= job.request.triggered_at
+        });
+        Ok(is_taken.then_some("the queue took the issue already"))
     }
 
     async fn queued_fix(&mut self, repo: RepoId, subject: &Subject) -> Result<Option<JobId>, StoreError> {
@@ -408,15 +479,19 @@ impl Applying<'_> {
         trigger: &Trigger,
         reason: &'static str,
     ) -> Result<Verdict, StoreError> {
+        if self.is_labelled_again(repo, trigger).await? {
+            return Ok(self.note(Verdict::Ignored, "the label was put on again since".to_owned()));
+        }
         let states: &[JobState] = if matches!(trigger, Trigger::Label { .. }) {
             &OPEN
         } else {
             &OPEN[..1]
         };
         let jobs = self.jobs_of(Some(repo), Some(&subject), states).await?;
-        let started = |job: &Job| match (&job.request.trigger, trigger) {
-            (Trigger::Label { label: a }, Trigger::Label { label: b }) => a.to_lowercase() == b.to_lowercase(),
-            (a, b) => a == b,
+        let delivery = self.delivery;
+        let started = |job: &Job| {
+            let is_of_it = job.request.trigger.has_same_label(trigger) || job.request.trigger == *trigger;
+            is_of_it && again::came_before(job, delivery)
         };
         self.cancel_all(jobs.into_iter().filter(started).map(|job| job.id), reason)
             .await
@@ -434,6 +509,7 @@ impl Applying<'_> {
             self.tx.cancel_job(&id, reason, self.now()).await?;
             stopped += 1;
         }
+        self.stopped += stopped;
         Ok(self.note(Verdict::Applied, format!("{reason}: {stopped} job(s) stopped")))
     }
 

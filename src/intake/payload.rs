@@ -201,6 +201,10 @@ impl Delivery {
                 Some(deleted_key(event, repo, comment.id))
             }
             (Payload::Review { review, .. }, "submitted") => Some(format!("{event}:submitted:{repo}:{}", review.id)),
+            (Payload::Issue { issue, .. }, "closed") => {
+                Some(closed_key(event, repo, issue.number, at(issue.updated_at)?))
+            }
+            (Payload::Pull { pull }, "closed") => Some(closed_key(event, repo, pull.number, at(pull.updated_at)?)),
             _ => None,
         }
     }
@@ -210,6 +214,12 @@ impl Delivery {
 pub(super) fn label_key(action: &str, repo: RepoId, issue: IssueNumber, label: &str) -> String {
     let label = crate::text::cap_chars(&label.to_lowercase(), 100);
     format!("issues:{action}:{repo}:{issue}:{label}:")
+}
+
+/// The semantic key of an issue's (`issues`) or pull request's (`pull_request`) closing, with twelve digits
+/// of time at its end.
+pub(super) fn closed_key(event: &str, repo: RepoId, number: IssueNumber, at: i64) -> String {
+    format!("{event}:closed:{repo}:{number}:{at:012}")
 }
 
 /// The semantic key of a comment's end, which happens once.

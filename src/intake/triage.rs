@@ -59,7 +59,7 @@ impl Rules {
 
 impl Rules {
     /// Whether a label is one that starts work.
-    fn starts_work(&self, label: &str) -> bool {
+    pub fn starts_work(&self, label: &str) -> bool {
         let same = |other: &String| other.to_lowercase() == label.to_lowercase();
         same(&self.label) || self.own_label.as_ref().is_some_and(same)
     }
@@ -314,7 +314,7 @@ impl Seen<'_> {
                 issue_pins(issue),
             ));
         }
-        let key = format!("fix:{}:{subject}", self.repo.id);
+        let key = NewJob::issue_key(self.repo.id, &subject);
         Intent::Start(self.job(JobKind::Fix, subject, key, request(String::new()), issue_pins(issue)))
     }
 

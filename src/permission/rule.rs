@@ -2,6 +2,8 @@
 //! Never guesses what a rule that it does not understand might mean: that is a mistake in the
 //! configuration.
 
+use std::borrow::Cow;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::host::HostRule;
@@ -39,10 +41,12 @@ const TOOLS: &[(&str, Subject)] = &[
     ("draft_issue", Subject::None),
     ("edit_file", Subject::Write),
     ("finish", Subject::None),
+    ("generate_milestones", Subject::None),
     ("glob", Subject::None),
     ("grep", Subject::None),
     ("list_directory", Subject::Read),
     ("memory", Subject::None),
+    ("milestone", Subject::None),
     ("plan", Subject::None),
     ("read_file", Subject::Read),
     ("reason", Subject::None),
@@ -73,12 +77,14 @@ fn subject_of(tool: &str) -> Subject {
 }
 
 /// A key, read.
+#[derive(Clone)]
 pub(super) struct Call {
     pub(super) tool: String,
     pub(super) about: About,
 }
 
 /// What a call is about.
+#[derive(Clone)]
 pub(super) enum About {
     Command(Box<CommandKey>),
     Paths { paths: Vec<String>, subject: Subject },
@@ -104,6 +110,40 @@ impl Call {
         Self {
             tool: tool.to_owned(),
             about,
+        }
+    }
+
+    /// The call, or one for each of its files.
+    fn each(&self) -> impl Iterator<Item = Cow<'_, Call>> {
+        let (whole, paths, subject) = match &self.about {
+            About::Paths { paths, subject } => (None, &paths[..], *subject),
+            _ => (Some(Cow::Borrowed(self)), &[][..], Subject::None),
+        };
+        let one = move |path: &String| {
+            Cow::Owned(Call {
+                tool: self.tool.clone(),
+                about: About::Paths {
+                    paths: vec![path.clone()],
+                    subject,
+                },
+            })
+        };
+        whole.into_iter().chain(paths.iter().map(one))
+    }
+
+    /// The rule that is about this call and nothing else.
+    fn as_rule(&self) -> String {
+        match &self.about {
+            About::Command(key) => format!("run_command:{}", key.text()),
+            About::Paths { paths, subject } => {
+                let tool = match subject {
+                    Subject::Write => "write_file",
+                    _ => &self.tool,
+                };
+                format!("{tool}:{}", paths.join("\n"))
+            }
+            About::Host(host) => format!("{}:{host}", self.tool),
+            About::Nothing => self.tool.clone(),
         }
     }
 }
@@ -133,21 +173,33 @@ struct Rule {
 pub(super) struct Verdict {
     pub(super) mode: PermissionMode,
     pub(super) by: String,
+    /// How much of the call the rule fixes; nothing where none matched.
+    length: Option<usize>,
 }
 
 /// All rules with the defaults.
 #[derive(Debug)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
+    /// What a repository's own list may allow.
+    repository: Vec<Rule>,
+    /// Whose rules they are.
+    whose: &'static str,
     sandboxed: PermissionMode,
     web: PermissionMode,
 }
+
+/// Whose rules count for a call, where they differ.
+const OF_THE_OPERATOR: &str = "of the configuration";
+const OF_THE_REPOSITORY: &str = "of the repository's own file";
 
 impl Default for Rules {
     fn default() -> Self {
         let config = PermissionConfig::default();
         Self {
             rules: Vec::new(),
+            repository: Vec::new(),
+            whose: OF_THE_OPERATOR,
             sandboxed: config.sandboxed,
             web: config.web,
         }
@@ -157,14 +209,16 @@ impl Default for Rules {
 impl Rules {
     /// Reads the rules of a configuration; every problem is named with its key.
     pub(super) fn parse(config: &PermissionConfig) -> Result<Self, Vec<String>> {
-        let (mut rules, mut problems) = (Vec::new(), Vec::new());
+        let (mut rules, mut repository, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         for (key, mode, list) in [
             ("permission.allow", PermissionMode::Allow, &config.allow),
             ("permission.ask", PermissionMode::Ask, &config.ask),
             ("permission.deny", PermissionMode::Deny, &config.deny),
+            ("permission.repository", PermissionMode::Allow, &config.repository),
         ] {
             for text in list {
                 match Rule::parse(mode, text) {
+                    Ok(rule) if key == "permission.repository" => repository.push(rule),
                     Ok(rule) => rules.push(rule),
                     Err(problem) => problems.push(format!("{key}: {problem}")),
                 }
@@ -175,9 +229,19 @@ impl Rules {
         }
         Ok(Self {
             rules,
+            repository,
+            whose: OF_THE_OPERATOR,
             sandboxed: config.sandboxed,
             web: config.web,
         })
+    }
+
+    /// The same rules as those of a repository's own file.
+    pub(super) fn of_repository(self) -> Self {
+        Self {
+            whose: OF_THE_REPOSITORY,
+            ..self
+        }
     }
 
     /// The same rules, and `allow` for the tools of the web on these hosts.
@@ -196,38 +260,73 @@ impl Rules {
 
     /// The rule that counts for a call. Of several files each has to pass.
     pub(super) fn judge(&self, call: &Call) -> Verdict {
-        match &call.about {
-            About::Paths { paths, subject } => paths
-                .iter()
-                .map(|path| {
-                    let one = Call {
-                        tool: call.tool.clone(),
-                        about: About::Paths {
-                            paths: vec![path.clone()],
-                            subject: *subject,
-                        },
-                    };
-                    self.judge_one(&one)
-                })
-                .max_by_key(|verdict| severity(verdict.mode))
-                .unwrap_or_else(|| self.fallback(call)),
-            _ => self.judge_one(call),
+        call.each()
+            .map(|one| self.judge_one(&one))
+            .max_by_key(|verdict| severity(verdict.mode))
+            .unwrap_or_else(|| self.fallback(call))
+    }
+
+    /// Whether every call of a tool that works in the sandbox is asked about or denied.
+    pub(super) fn allow_nothing(&self) -> bool {
+        let allows = |rule: &Rule| rule.mode == PermissionMode::Allow && !matches!(rule.pattern, Pattern::Host(_));
+        self.sandboxed != PermissionMode::Allow && !self.rules.iter().any(allows)
+    }
+
+    /// Whether a repository's list could allow anything by itself.
+    pub(super) fn lifts(&self, list: &Self) -> bool {
+        let allows = |rule: &Rule| rule.mode == PermissionMode::Allow;
+        !self.repository.is_empty() && list.rules.iter().any(allows)
+    }
+
+    /// What is listed for a call; nothing where no rule is about it. Of several files a rule for each
+    /// has to allow it.
+    pub(super) fn listed(&self, call: &Call) -> Option<Verdict> {
+        let each: Vec<Option<Verdict>> = call.each().map(|one| self.listed_one(&one)).collect();
+        let is_allowed = each.iter().all(Option::is_some);
+        each.into_iter()
+            .flatten()
+            .max_by_key(|verdict| severity(verdict.mode))
+            .filter(|verdict| is_allowed || verdict.mode != PermissionMode::Allow)
+    }
+
+    /// Whether a repository's own list may turn this verdict into a yes: something that it may
+    /// allow covers the call, and fixes more of it than the rule that asks.
+    pub(super) fn may_lift(&self, call: &Call, asked: &Verdict) -> bool {
+        call.each().all(|one| {
+            let longest = self.repository.iter().filter(|rule| rule.matches(&one));
+            longest.map(|rule| Some(rule.length)).max() > Some(asked.length)
+        })
+    }
+
+    /// The rules that would allow a call on top of these; nothing where none can.
+    pub(super) fn allowing(&self, call: &Call) -> Option<Vec<String>> {
+        let mut rules = Vec::new();
+        for one in call.each() {
+            let verdict = self.judge_one(&one);
+            if verdict.mode == PermissionMode::Allow {
+                continue;
+            }
+            let rule = Rule::parse(PermissionMode::Allow, &one.as_rule()).ok()?;
+            if !rule.matches(&one) || Some(rule.length) <= verdict.length {
+                return None;
+            }
+            rules.push(rule.text);
         }
+        (!rules.is_empty()).then_some(rules)
     }
 
     fn judge_one(&self, call: &Call) -> Verdict {
-        let best = self
-            .rules
-            .iter()
-            .filter(|rule| rule.matches(call))
-            .max_by_key(|rule| (rule.length, severity(rule.mode)));
-        match best {
-            Some(rule) => Verdict {
-                mode: rule.mode,
-                by: format!("the rule `{}` of the configuration", rule.text),
-            },
-            None => self.fallback(call),
-        }
+        self.listed_one(call).unwrap_or_else(|| self.fallback(call))
+    }
+
+    fn listed_one(&self, call: &Call) -> Option<Verdict> {
+        let matching = self.rules.iter().filter(|rule| rule.matches(call));
+        let best = matching.max_by_key(|rule| (rule.length, severity(rule.mode)))?;
+        Some(Verdict {
+            mode: best.mode,
+            by: format!("the rule `{}` {}", best.text, self.whose),
+            length: Some(best.length),
+        })
     }
 
     fn fallback(&self, call: &Call) -> Verdict {
@@ -237,12 +336,20 @@ impl Rules {
         };
         // Ending the work and speaking to people is never a thing to be asked about.
         let mode = match call.tool.as_str() {
-            "ask_user" | "conclude" | "confirm" | "draft_issue" | "finish" | "plan" => PermissionMode::Allow,
+            "ask_user"
+            | "conclude"
+            | "confirm"
+            | "draft_issue"
+            | "finish"
+            | "generate_milestones"
+            | "milestone"
+            | "plan" => PermissionMode::Allow,
             _ => mode,
         };
         Verdict {
             mode,
             by: format!("the configuration ({key})"),
+            length: None,
         }
     }
 }

@@ -449,3 +449,139 @@ fn long_and_deep_lines_are_read_in_time_or_not_at_all() {
         );
     }
 }
+
+/// The list of a repository on top of a policy.
+fn with_list(policy: Policy, allow: &[&str], ask: &[&str], deny: &[&str]) -> Policy {
+    let list = |rules: &[&str]| rules.iter().map(|rule| (*rule).to_owned()).collect();
+    let list = PermissionConfig {
+        allow: list(allow),
+        ask: list(ask),
+        deny: list(deny),
+        ..PermissionConfig::default()
+    };
+    policy.with_list_of(&list).unwrap()
+}
+
+#[test]
+fn a_repository_narrows_and_allows_within_what_it_may() {
+    let config = PermissionConfig {
+        allow: vec!["run_command:make".to_owned()],
+        ask: vec!["run_command:cargo publish".to_owned(), "web_fetch:*".to_owned()],
+        deny: vec!["run_command:curl".to_owned()],
+        repository: vec!["run_command:cargo".to_owned(), "write_file:docs/**".to_owned()],
+        sandboxed: PermissionMode::Ask,
+        ..PermissionConfig::default()
+    };
+    let operator = Policy::new(&config, &[]).unwrap();
+    let everything = [
+        "run_command:*",
+        "run_command:cargo publish",
+        "run_command:curl",
+        "write_file:*",
+        "web_fetch:*",
+        "run_command:git push",
+    ];
+    let policy = with_list(
+        operator.clone(),
+        &everything,
+        &["run_command:make clean"],
+        &["read_file:secret/**"],
+    );
+    for (key, expected) in [
+        ("run_command:make", "allow"),
+        ("run_command:make clean", "ask"),
+        ("run_command:cargo test", "allow"),
+        ("run_command:cargo publish", "ask"),
+        ("run_command:curl a", "deny"),
+        ("run_command:git push", "deny"),
+        ("run_command:ls", "ask"),
+        ("write_file:docs/a.md", "allow"),
+        ("write_file:docs/a.md\ndocs/b.md", "allow"),
+        ("write_file:docs/a.md\nsrc/b.rs", "ask"),
+        ("write_file:docs/../src/b.rs", "ask"),
+        ("web_fetch:docs.rs", "ask"),
+        ("read_file:secret/a", "deny"),
+        ("read_file:a", "ask"),
+    ] {
+        check(&policy, key, expected);
+    }
+    let bounded = with_list(Policy::default(), &everything, &[], &["run_command:rm"]);
+    check(&bounded, "web_fetch:docs.rs", "ask");
+    check(&bounded, "run_command:rm a", "deny");
+    check(&bounded, "run_command:ls", "allow");
+    assert!(
+        operator
+            .with_list_of(&PermissionConfig {
+                allow: vec!["bash:*".into()],
+                ..config
+            })
+            .is_err()
+    );
+}
+
+#[test]
+fn the_rule_that_is_named_is_one_that_allows() {
+    let ask = PermissionConfig {
+        deny: vec!["run_command:curl".to_owned(), "write_file:migrations/**".to_owned()],
+        sandboxed: PermissionMode::Ask,
+        ..PermissionConfig::default()
+    };
+    let policy = Policy::new(&ask, &[]).unwrap();
+    for (key, named) in [
+        (
+            "run_command:cargo test",
+            Some("permission.allow = [\"run_command:cargo test\"]"),
+        ),
+        (
+            "run_command:cat a | wc -l",
+            Some("permission.allow = [\"run_command:cat a | wc -l\"]"),
+        ),
+        ("start_command:make", Some("permission.allow = [\"run_command:make\"]")),
+        ("read_file:a/b.rs", Some("permission.allow = [\"read_file:a/b.rs\"]")),
+        (
+            "edit_file:a\nb",
+            Some("permission.allow = [\"write_file:a\", \"write_file:b\"]"),
+        ),
+        ("web_fetch:docs.rs", Some("permission.allow = [\"web_fetch:docs.rs\"]")),
+        ("grep", Some("permission.allow = [\"grep\"]")),
+        ("run_command:curl", None),
+        ("run_command:git push", None),
+        ("read_file:../a", None),
+        ("finish", None),
+    ] {
+        assert_eq!(policy.allowing(key).as_deref(), named, "{key}");
+        if let Some(line) = named {
+            let rules: toml::Table = line.replace("permission.", "").parse().unwrap();
+            let allow: Vec<String> = rules["allow"].clone().try_into().unwrap();
+            let allowed = Policy::new(&PermissionConfig { allow, ..ask.clone() }, &[]).unwrap();
+            check(&allowed, key, "allow");
+        }
+    }
+    let denied = with_list(policy, &[], &[], &["run_command:make"]);
+    assert_eq!(
+        denied.allowing("run_command:make"),
+        None,
+        "the repository's own rule stays"
+    );
+}
+
+#[test]
+fn j17_nothing_is_allowed_where_all_is_asked_about() {
+    let policy = |sandboxed, allow: &[&str], repository: &[&str]| {
+        let list = |rules: &[&str]| rules.iter().map(|rule| (*rule).to_owned()).collect();
+        let config = PermissionConfig {
+            allow: list(allow),
+            repository: list(repository),
+            sandboxed,
+            ..PermissionConfig::default()
+        };
+        Policy::new(&config, &[HostRule::parse("docs.rs").unwrap()]).unwrap()
+    };
+    let ask = PermissionMode::Ask;
+    assert!(policy(ask, &[], &[]).allows_nothing() && policy(PermissionMode::Deny, &[], &[]).allows_nothing());
+    assert!(policy(ask, &["web_fetch:docs.rs"], &["run_command:*"]).allows_nothing());
+    assert!(!policy(PermissionMode::Allow, &[], &[]).allows_nothing());
+    assert!(!policy(ask, &["read_file:*"], &[]).allows_nothing());
+    let listed = with_list(policy(ask, &[], &["run_command:*"]), &["run_command:make"], &[], &[]);
+    assert!(!listed.allows_nothing());
+}

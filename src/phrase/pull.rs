@@ -47,6 +47,21 @@ pub fn headings(language: Language) -> Headings {
     )
 }
 
+/// Commands that were still running when the work ended.
+pub fn cut_off(language: Language, commands: &[String]) -> String {
+    let list: Vec<String> = commands
+        .iter()
+        .map(|line| format!("`{}`", line.replace('`', "'")))
+        .collect();
+    language.pick(
+        format!(
+            "Still running when the agent finished, and ended unfinished: {}",
+            list.join(", ")
+        ),
+        format!("代理结束时仍在运行、被中止而未完成：{}", list.join("、")),
+    )
+}
+
 /// The line that names the issue: GitHub closes it only from pull requests to the default branch,
 /// and only with its own English word.
 pub fn issue(language: Language, number: &str, closes: bool) -> String {
@@ -54,6 +69,30 @@ pub fn issue(language: Language, number: &str, closes: bool) -> String {
         true => format!("Fixes #{number}"),
         false => language.pick(format!("For #{number}"), format!("针对 #{number}")),
     }
+}
+
+/// A schedule of the operator asked for it.
+pub fn by_schedule(language: Language, schedule: &str, at: &str) -> String {
+    language.pick(
+        format!("Planned by the schedule {schedule}, for {at}."),
+        format!("由计划任务 {schedule} 安排，时间 {at}。"),
+    )
+}
+
+/// A work graph of the operator asked for it.
+pub fn by_milestone(language: Language, milestone: &str, graph: &str) -> String {
+    language.pick(
+        format!("Milestone {milestone} of the work graph {graph}."),
+        format!("工作图 {graph} 的里程碑 {milestone}。"),
+    )
+}
+
+/// The operator asked for it.
+pub fn by_task(language: Language, task: &str) -> String {
+    language.pick(
+        format!("Planned by the operator: {task}."),
+        format!("由运维人员安排：{task}。"),
+    )
 }
 
 /// Nothing is left to do.

@@ -12,6 +12,23 @@ pub fn needs_input(language: Language) -> &'static str {
     )
 }
 
+/// A write that arrived twice, and what was taken away of it.
+pub fn arrived_twice(language: Language, kind: &str, removed: &str) -> String {
+    let kind = kind.replace('_', " ");
+    language.pick(
+        format!("a {kind} had reached GitHub twice; the later one ({removed}) was taken back"),
+        format!("{kind} 在 GitHub 上出现了两次；较晚的一个（{removed}）已撤回"),
+    )
+}
+
+/// What is left of a review that arrived twice.
+pub fn sent_twice(language: Language) -> &'static str {
+    language.pick(
+        "This review was sent twice; the one before it counts.",
+        "此评审被发送了两次；以前一份为准。",
+    )
+}
+
 /// What the agent said last.
 pub fn last_words(language: Language, why: &str, words: &str) -> String {
     language.pick(
@@ -63,6 +80,22 @@ pub fn broken_checks(language: Language, checks: &str) -> String {
         format!("checks that passed before fail with the change: {checks}"),
         format!("原本通过的检查在改动后失败：{checks}"),
     )
+}
+
+/// The command that alone decides does not pass; with the end of its output where there is any.
+pub fn not_accepted(language: Language, command: &str, output: &str) -> String {
+    let why = language.pick(
+        format!("the acceptance command {command} does not pass"),
+        format!("验收命令 {command} 未通过"),
+    );
+    match output {
+        "" => why,
+        output => format!(
+            "{why}{}\n\n```\n{}\n```",
+            language.pick(":", "："),
+            output.replace("```", "'''")
+        ),
+    }
 }
 
 /// The push failed, without a word of why.
@@ -130,6 +163,8 @@ pub fn asked_to_stop(language: Language, who: &str) -> String {
 pub enum Happened {
     /// The label is off.
     Unlabelled,
+    /// The issue is not in the queue any more that its work came from.
+    LeftQueue,
     /// The issue is closed.
     IssueClosed,
     /// The issue is gone.
@@ -156,6 +191,7 @@ pub enum Happened {
 pub fn happened(language: Language, happened: Happened) -> &'static str {
     match happened {
         Happened::Unlabelled => language.pick("the label was removed", "标签已被移除"),
+        Happened::LeftQueue => language.pick("the issue left its queue", "议题已离开队列"),
         Happened::IssueClosed => language.pick("the issue was closed", "议题已关闭"),
         Happened::IssueDeleted => language.pick("the issue was deleted", "议题已删除"),
         Happened::IssueMoved => language.pick("the issue was moved to another repository", "议题已移至另一个仓库"),

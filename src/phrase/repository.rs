@@ -26,6 +26,11 @@ pub enum Problem {
         /// Which entry, and what it should be.
         said: String,
     },
+    /// `permission` holds what is no rule.
+    NotRules {
+        /// Key and rule, and what is wrong.
+        said: String,
+    },
     /// A list of commands is none.
     NotCommands {
         /// The key.
@@ -55,6 +60,7 @@ pub fn problem(language: Language, file: &str, problem: &Problem) -> String {
         Problem::NotHosts { said } => {
             language.pick(format!("`{file}`: egress: {said}"), format!("`{file}`：egress：{said}"))
         }
+        Problem::NotRules { said } => language.pick(format!("`{file}`: {said}"), format!("`{file}`：{said}")),
         Problem::NotCommands { key, most, most_bytes } => language.pick(
             format!(
                 "`{file}`: {key} is a list of at most {most} commands, none of them empty or over {most_bytes} bytes"

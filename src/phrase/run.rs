@@ -43,6 +43,14 @@ pub fn begins_anew(language: Language) -> &'static str {
     )
 }
 
+/// The database is older than what GitHub shows.
+pub fn ended_before(language: Language) -> &'static str {
+    language.pick(
+        "This ended already: its last words stand on GitHub. The database was put back from a backup that is older than they are.",
+        "此任务早已结束：GitHub 上有它的最终说明。数据库是从更早的备份恢复的。",
+    )
+}
+
 /// Keys of the repository's file that do nothing.
 pub fn no_effect(language: Language, file: &str, keys: &str) -> String {
     language.pick(

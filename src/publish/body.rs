@@ -9,7 +9,7 @@ use super::title::Convention;
 use super::{Publisher, remark};
 use crate::event::{CheckRun, Event, Side, Totals};
 use crate::git::{Change, Import};
-use crate::job::Job;
+use crate::job::{Job, Trigger};
 use crate::money::Usd;
 use crate::phrase::money::{self, Used};
 use crate::phrase::{Language, pull as phrase};
@@ -40,6 +40,8 @@ pub struct Checks<'a> {
     pub base: &'a [CheckRun],
     /// After it.
     pub head: &'a [CheckRun],
+    /// The command that alone decides whether the work is done; one of `commands`.
+    pub acceptance: Option<&'a str>,
 }
 
 impl Checks<'_> {
@@ -50,6 +52,17 @@ impl Checks<'_> {
             .filter(|check| self.of(Side::Base, &check.command).is_none_or(|before| before.passed()))
             .map(|check| code(&check.command))
             .collect()
+    }
+
+    /// Whether the command that decides passes, where there is one: after the change, or without one
+    /// before it.
+    pub fn is_accepted(&self) -> Option<bool> {
+        Some(self.last(self.acceptance?).is_some_and(CheckRun::passed))
+    }
+
+    /// The last result of a command.
+    pub(super) fn last(&self, command: &str) -> Option<&CheckRun> {
+        self.of(Side::Head, command).or_else(|| self.of(Side::Base, command))
     }
 
     /// Every command ran on the change and passed; without any nothing is verified.
@@ -82,6 +95,19 @@ const MAX_LISTED_FILES: usize = 30;
 const MAX_REMARKS: usize = 20;
 /// Most characters of one path or command.
 const MAX_CODE_CHARS: usize = 160;
+
+/// The line of a pull request that no issue asked for: what planned it.
+pub(super) fn planned_by(publisher: &Publisher, job: &Job) -> String {
+    let language = publisher.language;
+    match &job.request.trigger {
+        Trigger::Schedule { name, fire_at } => {
+            let at = fire_at.format("%Y-%m-%d %H:%M UTC").to_string();
+            phrase::by_schedule(language, &code(name), &at)
+        }
+        Trigger::Milestone { graph, milestone, .. } => phrase::by_milestone(language, &code(milestone), &code(graph)),
+        _ => phrase::by_task(language, &code(&job.subject.to_string())),
+    }
+}
 
 /// One line without markup, controls or words that steer other tools.
 pub(super) fn title(publisher: &Publisher, title: &str) -> String {
@@ -372,6 +398,7 @@ mod tests {
                 commands: &commands,
                 base: &[],
                 head: &[check(&commands[0], Side::Head, 0)],
+                acceptance: None,
             },
         );
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).skip(2).collect();
@@ -392,6 +419,7 @@ mod tests {
                 commands: &commands,
                 base,
                 head,
+                acceptance: None,
             };
             checks.regressions().len()
         };

@@ -10,7 +10,7 @@ use super::{Publisher, plan, settle, status};
 use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, NewEffect, ReactionTarget};
 use crate::github::{NewPull, RepoClient};
-use crate::ids::{CommentId, Subject};
+use crate::ids::{BranchName, CommentId, CommitSha, Subject};
 use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
 use crate::phrase::reason;
 use crate::queue::Pulse;
@@ -22,48 +22,19 @@ mod push;
 mod review;
 mod said;
 mod thread;
+mod tries;
+mod twin;
 
 pub(super) use push::{Broken, rebuild, unpack};
 pub(super) use said::own_comment;
+pub(super) use twin::is_ours;
+
+use tries::{LONGEST_PAUSE, max_tries, pause};
 
 /// Clock difference between GitHub and us that listing by time allows for.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(5);
 /// Most comments looked through for our own.
 const MAX_LOOKED_THROUGH: usize = 1_000;
-/// First pause before an effect is tried again; it doubles with each try.
-const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(2);
-/// Longest pause between two tries.
-const LONGEST_PAUSE: TimeDelta = TimeDelta::minutes(15);
-
-/// Tries before an effect is given up, pauses included: finished work is tried for a day, since
-/// GitHub's outages end within hours; a reaction must not hold up the work that it announces.
-fn max_tries(body: &EffectBody) -> u32 {
-    match body {
-        EffectBody::Push { .. }
-        | EffectBody::OpenPull { .. }
-        | EffectBody::SubmitReview { .. }
-        | EffectBody::Comment { .. }
-        | EffectBody::CreateIssue { .. }
-        | EffectBody::TellCreated { .. } => 100,
-        EffectBody::FinalStatus { .. }
-        | EffectBody::ReplyThread { .. }
-        | EffectBody::ResolveThread { .. }
-        | EffectBody::RequestReview { .. }
-        | EffectBody::RemoveLabel { .. }
-        | EffectBody::StatusComment { .. }
-        | EffectBody::CreateAdvisory { .. }
-        | EffectBody::AddSubIssue { .. }
-        | EffectBody::MarkReady
-        | EffectBody::Ask => 12,
-        EffectBody::Reaction { .. }
-        | EffectBody::RequestReviewer { .. }
-        | EffectBody::BeginCheck { .. }
-        | EffectBody::RerunCheck { .. } => 4,
-        // Nobody waits for it, and others wait for the job; see `settle_ended`.
-        EffectBody::SettleCheck => 6,
-    }
-}
-
 /// Inserts and performs the first effects of a job: 👀 on what triggered it and the one status
 /// comment.
 ///
@@ -83,7 +54,9 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
     said::wait_for_announcement(publisher, job).await?;
     let mut tx = publisher.store.begin().await?;
     tx.insert_effects(&leased.lease, &effects).await?;
+    fp!("acknowledge.written");
     tx.commit().await?;
+    fp!("acknowledge.committed");
     dispatch(publisher, leased, pulse).await
 }
 
@@ -99,13 +72,19 @@ pub(super) fn status_row(publisher: &Publisher, job: &Job) -> Option<NewEffect> 
 
 pub(super) fn trigger_target(job: &Job) -> Option<ReactionTarget> {
     match (&job.request.trigger, &job.subject) {
-        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Issue(number) | Subject::Pull(number)) => {
-            Some(ReactionTarget::Issue { number: *number })
-        }
+        (
+            Trigger::Label { .. } | Trigger::Review { .. } | Trigger::Queue { .. },
+            Subject::Issue(number) | Subject::Pull(number),
+        ) => Some(ReactionTarget::Issue { number: *number }),
         (Trigger::Comment { id }, _) => Some(ReactionTarget::Comment { id: *id }),
         (Trigger::ReviewComment { id }, _) => Some(ReactionTarget::ReviewComment { id: *id }),
-        (Trigger::Label { .. } | Trigger::Review { .. }, Subject::Local(_))
-        | (Trigger::Checks { .. } | Trigger::CommandLine, _) => None,
+        (
+            Trigger::Label { .. } | Trigger::Review { .. } | Trigger::Queue { .. },
+            Subject::Local(_) | Subject::Task(_),
+        )
+        | (Trigger::Checks { .. } | Trigger::CommandLine | Trigger::Schedule { .. } | Trigger::Milestone { .. }, _) => {
+            None
+        }
     }
 }
 
@@ -157,6 +136,10 @@ enum Landed {
 
 impl Step<'_> {
     async fn perform(&self) -> Result<(), JobError> {
+        // It is on GitHub, whatever is wanted by now.
+        if let Some(made) = self.made() {
+            return self.look_again(made).await;
+        }
         if let Some(problem) = self.stopped().await? {
             return self.settle(Landed::Not(EffectState::Skipped, problem)).await;
         }
@@ -165,24 +148,40 @@ impl Step<'_> {
         }
         self.wait_until_clear().await?;
         self.move_to(EffectState::Sending, None, None).await?;
+        fp!("effect.sending");
         match self.prepare().await {
             Ok(Some(remote_id)) => return self.settle(Landed::As(remote_id)).await,
             Ok(None) => {}
             // Nothing was sent, and whatever was sent before can no longer land.
             Err(error) => return self.failed(error, EffectState::Pending).await,
         }
+        self.stamp().await?;
         if !self.pulse.is_alive() {
             return Err(JobError::LeaseLost);
         }
-        match self.call().await {
+        fp!("effect.calling");
+        let called = self.call().await;
+        fp!("effect.called");
+        match called {
+            Ok(Landed::As(made)) if self.may_have_twin() => self.look_again_later(&made).await,
             Ok(landed) => self.settle(landed).await,
+            Err(JobError::Unsent(why)) => self.failed(JobError::Unsent(why), EffectState::Pending).await,
             Err(error) => self.failed(error, EffectState::Unknown).await,
         }
+    }
+
+    /// Looking took a while: how long a call may be on its way is measured from here, and whoever lost
+    /// the lease meanwhile learns it here, by the database's clock.
+    async fn stamp(&self) -> Result<(), JobError> {
+        let mut tx = self.publisher.store.begin().await?;
+        tx.stamp_effect(&self.leased.lease, self.effect.seq).await?;
+        Ok(tx.commit().await?)
     }
 
     /// Looks whether it is there already; if not, whether it may still be done, right before it is.
     async fn prepare(&self) -> Result<Option<String>, JobError> {
         let found = self.look_up().await?;
+        fp!("effect.looked_up");
         if found.is_none() {
             self.check_right().await?;
         }
@@ -345,7 +344,8 @@ impl Step<'_> {
             | EffectBody::Comment { number, .. }
             | EffectBody::TellCreated { number } => {
                 let (job, seq) = (&self.leased.job, self.effect.seq);
-                own_comment(self.publisher, self.client, job, *number, seq).await
+                let found = twin::own_comments(self.publisher, self.client, job, (*number, seq)).await?;
+                self.settled_on(found).await
             }
             EffectBody::CreateIssue {
                 draft,
@@ -364,7 +364,11 @@ impl Step<'_> {
             EffectBody::SubmitReview { number, .. } => self.own_review(*number).await,
             EffectBody::Push { branch, to, sha, .. } => {
                 let there = self.client_for(to.as_ref()).branch_sha(branch).await?;
-                Ok((there.as_ref() == Some(sha)).then(|| pushed_id(branch, sha)))
+                let is_there = match &there {
+                    Some(there) => there == sha,
+                    None => to.is_none() && self.was_pushed(branch, sha).await?,
+                };
+                Ok(is_there.then(|| pushed_id(branch, sha)))
             }
             EffectBody::OpenPull { branch, .. } => {
                 let sent = pushed(&self.all().await?, self.effect.seq).map(|(_, sha)| sha);
@@ -377,6 +381,12 @@ impl Step<'_> {
                 Ok(ours.map(|pull| pull.number).max().map(|number| number.to_string()))
             }
         }
+    }
+
+    /// A branch is often deleted with its pull request, which tells what it held.
+    async fn was_pushed(&self, branch: &BranchName, sha: &CommitSha) -> Result<bool, JobError> {
+        let pulls = self.client.pulls_by_head(branch).await?;
+        Ok(pulls.iter().any(|pull| pull.head.sha == *sha))
     }
 
     async fn call(&self) -> Result<Landed, JobError> {
@@ -461,7 +471,9 @@ impl Step<'_> {
     /// again after a pause, but not for ever.
     async fn failed(&self, error: JobError, left: EffectState) -> Result<(), JobError> {
         match error {
-            JobError::Retry(reason) if self.effect.tries + 1 >= max_tries(&self.effect.body) => {
+            JobError::Retry(reason) | JobError::Unsent(reason)
+                if self.effect.tries + 1 >= max_tries(&self.effect.body) =>
+            {
                 let state = match self.effect.body {
                     // The last words are not given up with the job; see `settle_ended`.
                     EffectBody::FinalStatus { .. } | EffectBody::SettleCheck => EffectState::Skipped,
@@ -469,14 +481,15 @@ impl Step<'_> {
                 };
                 self.settle(Landed::Not(state, reason)).await
             }
-            JobError::Retry(reason) => {
+            JobError::Retry(reason) | JobError::Unsent(reason) => {
                 self.move_to(left, None, Some(&reason)).await?;
                 Err(JobError::Snooze(self.next_try(left).await?, reason))
             }
             JobError::Fail(reason) => self.settle(Landed::Not(EffectState::Failed, reason)).await,
             JobError::Snooze(until, reason) => {
-                // A refused call did not land: it may be made again without a wait.
-                self.move_to(EffectState::Pending, None, Some(&reason)).await?;
+                // A held or refused call did not land: it may be made again without a wait, and a limit
+                // costs no try.
+                self.put_back(&reason).await?;
                 Err(JobError::Snooze(until, reason))
             }
             JobError::NoRight(why) => {
@@ -490,6 +503,12 @@ impl Step<'_> {
             }
             other @ (JobError::End(_) | JobError::LeaseLost) => Err(other),
         }
+    }
+
+    async fn put_back(&self, why: &str) -> Result<(), JobError> {
+        let mut tx = self.publisher.store.begin().await?;
+        tx.put_back_effect(&self.leased.lease, self.effect.seq, why).await?;
+        Ok(tx.commit().await?)
     }
 
     /// When the next try may be made: not before an earlier call can no longer land, where its
@@ -535,15 +554,11 @@ impl Step<'_> {
         if let (EffectState::Done, Some(created), Some(draft)) = (state, remote_id, self.effect.body.draft()) {
             tx.note_draft_created(&self.leased.lease, draft, created).await?;
         }
+        fp!("effect.written");
         tx.commit().await?;
+        fp!("effect.committed");
         Ok(())
     }
-}
-
-/// The pause after a try, given how many there were before it.
-fn pause(tries: u32) -> TimeDelta {
-    let doubled = FIRST_PAUSE * (1 << tries.min(10));
-    doubled.min(LONGEST_PAUSE)
 }
 
 /// The job's status comment, if it was created.

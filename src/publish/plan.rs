@@ -2,6 +2,7 @@
 //! order. The commit is computed here, so that its SHA stands in the row before anything is sent.
 //! Never writes to GitHub.
 
+use super::branch::{Place, branch_of, place_for};
 use super::fork::{self, ByPatch, Offer};
 use super::risk::risks_of;
 use super::status::Log;
@@ -11,7 +12,7 @@ use crate::agent::Stop;
 use crate::effect::{EffectBody, NewEffect, PushTo};
 use crate::git::Import;
 use crate::github::GitHubError;
-use crate::ids::{BranchName, CommitSha, Subject};
+use crate::ids::{BranchName, CommitSha, IssueNumber, Subject};
 use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::phrase::{Language, plan as words, policy, pull as phrase, reason, risk};
 use crate::repo_config::PullRules;
@@ -80,8 +81,8 @@ pub enum Goal {
     NewPull {
         /// Target branch.
         base: BranchName,
-        /// Issue number and title.
-        issue: (crate::ids::IssueNumber, String),
+        /// The issue's number, where there is one, and the title of the issue or task.
+        issue: (Option<IssueNumber>, String),
         /// How it is opened.
         rules: PullRules,
     },
@@ -167,19 +168,19 @@ async fn plan_work(publisher: &Publisher, job: &Job, result: Result<'_>) -> std:
                 summary,
                 risks,
                 not_done,
+                unfinished,
                 ..
             }),
             Ok(()),
         ) => {
             let notice = edited_meanwhile(publisher, job).await?;
-            let mut noticed = risks_of(publisher.language, result.diff);
-            noticed.splice(0..0, too_large(publisher, &result.target, import));
+            let noticed = noticed(publisher, &result, import);
             let words = body::Words {
                 noticed: &noticed,
                 title,
                 summary,
                 risks,
-                not_done,
+                not_done: &what_is_left(publisher.language, not_done, unfinished),
                 notice: notice.as_deref(),
             };
             plan_change(publisher, job, &result, import, &words).await
@@ -256,6 +257,23 @@ pub(super) fn ending_with(job: &Job, outcome: Outcome, details: String) -> Plann
     }
 }
 
+/// What the program noticed of a change.
+fn noticed(publisher: &Publisher, result: &Result<'_>, import: &Import) -> Vec<String> {
+    let mut noticed = risks_of(publisher.language, result.diff);
+    noticed.splice(0..0, too_large(publisher, &result.target, import));
+    noticed
+}
+
+/// What the agent left, with the commands that were ended with it.
+fn what_is_left(language: Language, not_done: &str, unfinished: &[String]) -> String {
+    match unfinished {
+        [] => not_done.to_owned(),
+        commands => format!("{}\n\n{not_done}", phrase::cut_off(language, commands)),
+    }
+}
+
+/// Most bytes of the output of a command that decides, in a reason.
+const MAX_OUTPUT_BYTES: usize = 1_500;
 /// Most characters of an answer; made safe, it still fits into a comment.
 const MAX_ANSWER_CHARS: usize = 10_000;
 
@@ -265,6 +283,13 @@ fn answered(job: &Job, details: String) -> Planned {
 }
 
 fn without_change(language: Language, result: &Result<'_>) -> Outcome {
+    let is_finished = matches!(
+        result.stop,
+        Stop::Finished(Finish::Done { .. } | Finish::NothingToDo { .. })
+    );
+    if is_finished && result.checks.is_accepted() == Some(false) {
+        return not_accepted(language, result);
+    }
     match result.stop {
         Stop::Finished(Finish::Refused { reason }) => Outcome::Refused { reason: reason.clone() },
         Stop::Finished(Finish::NothingToDo { reason, .. }) => Outcome::NothingToDo { reason: reason.clone() },
@@ -296,12 +321,31 @@ fn without_change(language: Language, result: &Result<'_>) -> Outcome {
     }
 }
 
+fn not_accepted(language: Language, result: &Result<'_>) -> Outcome {
+    Outcome::GaveUp {
+        reason: not_accepted_in_words(language, result),
+        branch: None,
+    }
+}
+
+/// The command that decides, with how it ended and the end of what it said: whoever tries again needs it.
+fn not_accepted_in_words(language: Language, result: &Result<'_>) -> String {
+    let command = result.checks.acceptance.unwrap_or_default();
+    let output = result.checks.last(command).map_or("", |check| check.output_tail.trim());
+    reason::not_accepted(
+        language,
+        &text::code_span(command),
+        &text::cap_middle(output, MAX_OUTPUT_BYTES),
+    )
+}
+
 /// A finished change that breaks a check which passed before is kept, but not offered.
 fn worth_a_pull(language: Language, result: &Result<'_>) -> std::result::Result<(), String> {
     match result.stop {
-        Stop::Finished(_) => match result.checks.regressions().as_slice() {
-            [] => Ok(()),
-            broken => Err(reason::broken_checks(language, &broken.join(", "))),
+        Stop::Finished(_) => match (result.checks.is_accepted(), result.checks.regressions().as_slice()) {
+            (Some(true), _) | (None, []) => Ok(()),
+            (Some(false), _) => Err(not_accepted_in_words(language, result)),
+            (None, broken) => Err(reason::broken_checks(language, &broken.join(", "))),
         },
         Stop::Budget(limit) => Err(limit.clone()),
         Stop::Stuck(why) => Err(why.clone()),
@@ -326,7 +370,7 @@ async fn plan_change(
         _ => body::title(publisher, words.title),
     };
     let message = body::message(publisher, &title, words.summary);
-    let sha = publisher
+    let mut sha = publisher
         .git
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
@@ -338,12 +382,22 @@ async fn plan_change(
             issue: (number, issue_title),
             rules,
         } => {
-            let branch = free_branch(publisher, job, BranchName::for_issue(*number, issue_title)).await?;
-            effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
+            let Place { branch, expect, opened } =
+                place_for(publisher, job, branch_of(job, *number, issue_title)).await?;
+            let is_opened = opened.is_some();
+            sha = opened.unwrap_or(sha);
+            effects.push(row(
+                job,
+                seq::PUSH,
+                push(&branch, None, expect.as_ref(), import, &sha, message),
+            ));
             let log = Log::of(publisher, &job.id).await?;
             let used = publisher.used(job).await?;
             let frame = body::Frame {
-                issue: &phrase::issue(publisher.language, &number.to_string(), rules.closes),
+                issue: &match number {
+                    Some(number) => phrase::issue(publisher.language, &number.to_string(), rules.closes),
+                    None => body::planned_by(publisher, job),
+                },
                 template: rules.template.as_deref(),
                 footer: &body::footer(publisher, job, import, log.events(), used.as_ref()),
             };
@@ -356,11 +410,10 @@ async fn plan_change(
                 draft: rules.draft || is_large,
             };
             effects.push(row(job, seq::PULL, open));
-            if rules.auto_ready && rules.draft && !is_large && result.checks.all_passed() {
-                effects.push(row(job, seq::READY, EffectBody::MarkReady));
+            if !is_opened {
+                let is_ready = rules.auto_ready && rules.draft && !is_large && result.checks.all_passed();
+                effects.extend(after_opening(job, is_ready));
             }
-            let login = job.request.actor.login.clone();
-            effects.push(row(job, seq::REVIEWER, EffectBody::RequestReviewer { login }));
             branch
         }
         Goal::ExistingPull { branch, head, fork } => {
@@ -387,6 +440,17 @@ async fn plan_change(
         effects,
         bundle: None,
     })
+}
+
+/// What follows a pull request that is opened now.
+fn after_opening(job: &Job, is_ready: bool) -> impl Iterator<Item = NewEffect> {
+    let ready = is_ready.then(|| row(job, seq::READY, EffectBody::MarkReady));
+    let asks = !job.request.trigger.is_operators();
+    let reviewer = asks.then(|| {
+        let login = job.request.actor.login.clone();
+        row(job, seq::REVIEWER, EffectBody::RequestReviewer { login })
+    });
+    ready.into_iter().chain(reviewer)
 }
 
 /// How many of the last titles show a convention.
@@ -427,7 +491,7 @@ pub(super) async fn keep_work(
         (Subject::Issue(number), Some(title)) => BranchName::for_issue(*number, title),
         (subject, _) => BranchName::for_task(&subject.to_string()),
     };
-    let branch = free_branch(publisher, job, name.with_suffix("unfinished")).await?;
+    let Place { branch, expect, .. } = place_for(publisher, job, name.with_suffix("unfinished")).await?;
     let message = body::message(
         publisher,
         &reason::unfinished_work(publisher.language, &job.subject.to_string()),
@@ -438,7 +502,11 @@ pub(super) async fn keep_work(
         .commit(import, &import.base, &message, &publisher.signature(job))
         .await?;
     let mut effects = Vec::new();
-    effects.push(row(job, seq::PUSH, push(&branch, None, None, import, &sha, message)));
+    effects.push(row(
+        job,
+        seq::PUSH,
+        push(&branch, None, expect.as_ref(), import, &sha, message),
+    ));
     settle(job, &mut effects, String::new());
     Ok(Planned {
         outcome: unfinished(stop, reason, Some(branch)),
@@ -477,17 +545,6 @@ async fn edited_meanwhile(publisher: &Publisher, job: &Job) -> std::result::Resu
     Ok((!is_same).then(|| phrase::edited(publisher.language, &number.to_string(), &asked_at)))
 }
 
-/// The plain name, or one with the job's end where another job already has that branch.
-async fn free_branch(publisher: &Publisher, job: &Job, name: BranchName) -> std::result::Result<BranchName, JobError> {
-    match publisher.client(job).branch_sha(&name).await? {
-        None => Ok(name),
-        Some(_) => {
-            let id = job.id.as_str();
-            Ok(name.with_suffix(&format!("{}-{}", &id[id.len() - 6..], job.round)))
-        }
-    }
-}
-
 /// The stored change as a commit on a branch, computed already.
 fn push(
     branch: &BranchName,
@@ -509,21 +566,18 @@ fn push(
 }
 
 fn settle(job: &Job, effects: &mut Vec<NewEffect>, details: String) {
-    effects.push(row(
-        job,
-        seq::FINAL_STATUS,
-        EffectBody::FinalStatus {
-            details,
-            drafts: String::new(),
-        },
-    ));
-    if let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) {
+    if !matches!(job.subject, Subject::Task(_)) {
+        // A task has no place for a status: the ledger of unattended work has it.
+        let drafts = String::new();
+        effects.push(row(job, seq::FINAL_STATUS, EffectBody::FinalStatus { details, drafts }));
+    }
+    if let (Some(label), Some(number)) = (job.request.trigger.label(), job.subject.number()) {
         effects.push(row(
             job,
             seq::REMOVE_LABEL,
             EffectBody::RemoveLabel {
                 number,
-                label: label.clone(),
+                label: label.to_owned(),
             },
         ));
     }

@@ -1,13 +1,14 @@
 //! Last words for jobs that ended without a worker: cancelled while they waited, or recovered for
-//! the last time. Each call is a set or an edit, so that two processes doing the same do no harm.
+//! the last time. Each call is a set or an edit, so that two processes doing the same do no harm; only
+//! what was given up before it had a status comment gets one, see `notice`.
 //! Never opens anything.
 
 use chrono::{DateTime, TimeDelta};
 
-use super::{Publisher, check, dispatch, outcome, plan, status};
+use super::{Publisher, check, dispatch, notice, outcome, plan, status};
 use crate::effect::{Effect, EffectBody, EffectState};
 use crate::ids::{CommentId, JobId};
-use crate::job::{Job, JobError, JobState, Outcome, Trigger};
+use crate::job::{Job, JobError, JobState, Outcome};
 use crate::phrase::reason;
 use crate::store::JobFilter;
 
@@ -43,20 +44,25 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
     let effects = tx.effects(id).await?;
     drop(tx);
     let comment = match dispatch::status_comment_id(&effects) {
-        Some(comment) => Some(comment),
-        None => lost_comment(publisher, &job, &effects).await?,
+        Some(comment) => Ok(Some(comment)),
+        None => match lost_comment(publisher, &job, &effects).await? {
+            Some(comment) => Ok(Some(comment)),
+            None => for_good(notice::give(publisher, &job, &effects).await)?,
+        },
     };
     let (state, said) = match comment {
-        Some(comment) => match for_good(say(publisher, &job, &effects, comment).await)? {
+        Ok(Some(comment)) => match for_good(say(publisher, &job, &effects, comment).await)? {
             Ok(()) => (EffectState::Done, comment.to_string()),
             Err(problem) => (EffectState::Failed, problem),
         },
-        None => (EffectState::Failed, "there is no status comment".to_owned()),
+        Ok(None) => (EffectState::Failed, "there is no status comment".to_owned()),
+        Err(problem) => (EffectState::Failed, problem),
     };
     if let Err(problem) = for_good(take_off_label(publisher, &job).await)? {
         tracing::warn!(job.id = %id, problem, "the label of an ended job stays");
     }
     let checked = for_good(settle_check(publisher, &job, &effects).await)?;
+    fp!("settle.said");
     let mut tx = publisher.store.begin().await?;
     tx.note_settled(id, plan::at(&job, plan::seq::FINAL_STATUS), state, &said)
         .await?;
@@ -66,7 +72,9 @@ async fn settle(publisher: &Publisher, id: &JobId) -> Result<(), JobError> {
         Ok(Some(settled)) => tx.note_check_settled(id, at, EffectState::Done, &settled).await?,
         Err(problem) => tx.note_check_settled(id, at, EffectState::Failed, &problem).await?,
     }
+    fp!("settle.written");
     tx.commit().await?;
+    fp!("settle.committed");
     Ok(())
 }
 
@@ -135,7 +143,7 @@ pub(super) async fn say(
 
 /// The label goes, unless somebody put it on again meanwhile and another job waits for its turn.
 async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError> {
-    let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
+    let (Some(label), Some(number)) = (job.request.trigger.label(), job.subject.number()) else {
         return Ok(());
     };
     if !is_label_needed(publisher, job).await? {
@@ -166,10 +174,10 @@ pub(super) async fn is_label_needed(publisher: &Publisher, job: &Job) -> Result<
     drop(tx);
     Ok(others
         .iter()
-        .any(|other| other.id != job.id && matches!(other.request.trigger, Trigger::Label { .. })))
+        .any(|other| other.id != job.id && other.request.trigger.label().is_some()))
 }
 
-fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {
+pub(super) fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {
     match (&job.outcome, job.state) {
         (Some(outcome), JobState::Done | JobState::Cancelled) => outcome.clone(),
         _ => {

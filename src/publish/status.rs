@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::{Publisher, dispatch, outcome, plan, threads};
+use super::{Publisher, dispatch, earlier, outcome, plan, threads};
 use crate::effect::{Effect, EffectBody};
 use crate::event::{Event, RunEvent, Stage, Totals};
 use crate::github::{GitHubError, RepoClient};
@@ -110,7 +110,7 @@ pub(super) async fn present(publisher: &Publisher, job: &Job, outcome: Option<&O
         language: publisher.language,
     };
     let body = render_status(&view, &|text| publisher.safe(text));
-    Ok(with_marker(publisher, job, body))
+    Ok(with_ending(publisher, job, with_marker(publisher, job, body), outcome))
 }
 
 /// Edits the comment to the present state of the log, unless it says just that already.
@@ -287,7 +287,15 @@ pub(super) async fn update_final(
         &leased.job,
         render_status(&view, &|text| publisher.safe(text)),
     );
+    let body = with_ending(publisher, &leased.job, body, outcome.as_ref());
     client.update_comment(id, &body).await.map(|_| ())
+}
+
+fn with_ending(publisher: &Publisher, job: &Job, body: String, outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(outcome) => format!("{body}\n{}", publisher.marker.ending(&earlier::ending(job, outcome))),
+        None => body,
+    }
 }
 
 fn with_marker(publisher: &Publisher, job: &Job, body: String) -> String {
@@ -351,9 +359,8 @@ fn open_question(events: &[Event]) -> Option<(&Question, DateTime<Utc>)> {
 fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
     let language = view.language;
     let again = match &view.job.request.trigger {
-        Trigger::Label { label } => words::again(language, Some(label)),
         Trigger::Checks { .. } => crate::phrase::check::again(language, view.command),
-        _ => words::again(language, None),
+        trigger => words::again(language, trigger.label()),
     };
     let kept = |branch: &Option<crate::ids::BranchName>| match branch {
         Some(branch) => words::kept(language, branch.as_str()),

@@ -3,6 +3,7 @@
 //! row of the comment is given to one process. Never writes for somebody without the right, and
 //! never a second comment.
 
+use super::earlier::was_told;
 use super::settle::{for_good, say};
 use super::{Publisher, ask_people, dispatch, status};
 use crate::authority::{self, Authority};
@@ -39,6 +40,9 @@ pub async fn announce_waiting(publisher: &Publisher, job: &Job, before: u64) -> 
         return Ok(None);
     }
     let client = publisher.client(job).under_present_name().await?;
+    if was_told(publisher, &client, job, (number, row.seq)).await? {
+        return Ok(None);
+    }
     let mut tx = publisher.store.begin().await?;
     if !tx.announce_job(&job.id, &row).await? {
         return Ok(None);
@@ -97,7 +101,7 @@ async fn in_line(publisher: &Publisher, id: &JobId) -> Result<Option<Job>, JobEr
     Ok(job.filter(|job| job.state == JobState::Queued && job.fence == 0))
 }
 
-async fn is_allowed(publisher: &Publisher, job: &Job) -> Result<bool, JobError> {
+pub(super) async fn is_allowed(publisher: &Publisher, job: &Job) -> Result<bool, JobError> {
     let reader = publisher
         .github
         .repo(job.installation, job.repo_id, job.repo.clone(), Access::Read);

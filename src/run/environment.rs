@@ -17,7 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_LINES: usize = 20;
 const MAX_LINE_CHARS: usize = 120;
 
-/// Asks all at once, so that slow ones do not add up.
+/// Asks all at once, so that slow ones do not add up; those that take half a second of a processor to
+/// say their version are asked where the repository looks like theirs.
 const LOOK: &str = r#"
 seen=$(mktemp -d) || exit 0
 ask() {
@@ -25,24 +26,28 @@ ask() {
   name=$1; shift
   { said=$(timeout 3 "$@" 2>&1 </dev/null) && printf '%s\n' "$said" | grep -m1 '[0-9]' > "$seen/$name"; } &
 }
+near() {
+  for at; do [ -e "$at" ] && return 0; done
+  return 1
+}
 ask 10git git --version
 ask 20cargo cargo --version
 ask 21rustc rustc --version
 ask 30python python3 --version
 ask 31pytest python3 -c 'import pytest; print("pytest", pytest.__version__)'
 ask 40node node --version
-ask 41npm npm --version
+near package.json */package.json && ask 41npm npm --version
 ask 50go go version
-ask 60java java -version
-ask 61maven mvn --version
-ask 62gradle gradle --version
+near pom.xml */pom.xml *.gradle* */*.gradle* *.java */*.java src/*.java && ask 60java java -version
+near pom.xml */pom.xml && ask 61maven mvn --version
+near *.gradle* */*.gradle* && ask 62gradle gradle --version
 ask 70gcc gcc --version
 ask 71clang clang --version
 ask 72make make --version
 ask 73cmake cmake --version
 ask 80ruby ruby --version
 ask 81php php --version
-ask 82dotnet dotnet --version
+near *.sln */*.sln *.??proj */*.??proj global.json && ask 82dotnet dotnet --version
 wait
 os=$(. /etc/os-release 2>/dev/null; printf '%s' "${PRETTY_NAME:-$(uname -s)}")
 echo "$os on $(uname -m), user $(id -un 2>/dev/null || id -u), $(nproc) processors"
@@ -90,6 +95,32 @@ fn lines(output: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The look itself, with a Maven that says its version at once and no other program of ours.
+    #[test]
+    fn slow_programs_are_asked_where_the_repository_is_theirs() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (programs, checkout) = (folder.path().join("bin"), folder.path().join("checkout"));
+        std::fs::create_dir_all(checkout.join("part")).unwrap();
+        std::fs::create_dir(&programs).unwrap();
+        let maven = programs.join("mvn");
+        std::fs::write(&maven, "#!/bin/sh\necho Apache Maven 3.9.9\n").unwrap();
+        std::fs::set_permissions(&maven, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let look = || {
+            let output = std::process::Command::new("/bin/sh")
+                .args(["-c", LOOK])
+                .current_dir(&checkout)
+                .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+                .output()
+                .unwrap();
+            lines(&String::from_utf8_lossy(&output.stdout))
+        };
+        let is_there = |lines: Vec<String>| lines.iter().any(|line| line == "maven: Apache Maven 3.9.9");
+        assert!(!is_there(look()));
+        std::fs::write(checkout.join("part/pom.xml"), "").unwrap();
+        assert!(is_there(look()));
+    }
 
     #[test]
     fn lines_are_short_and_say_a_name_once() {

@@ -27,13 +27,13 @@ use crate::workspace::{Commands, detect_commands};
 /// Where the result shall go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A new branch and a pull request to this base, closing this issue.
+    /// A new branch and a pull request to this base, closing this issue where there is one.
     NewPull {
         /// Where the pull request goes.
         base: BranchName,
         /// The issue it closes.
-        issue: IssueNumber,
-        /// The issue's title.
+        issue: Option<IssueNumber>,
+        /// The title of the issue or task.
         title: String,
         /// How it is opened.
         rules: PullRules,
@@ -99,26 +99,35 @@ pub async fn gather(
     job: &Job,
     client: &RepoClient,
     mirror: PathBuf,
+    before: Option<&BranchName>,
     recorder: &Recorder,
 ) -> Result<Gathered, JobError> {
-    let number = job
-        .subject
-        .number()
-        .ok_or_else(|| JobError::Fail("the job has no issue or pull request".to_owned()))?;
     let repository = client.repository().await?;
-    let issue = client.issue(number).await?;
-    still_wanted(ports.language, job, &issue)?;
+    let asked = match job.subject.number() {
+        Some(number) => {
+            let issue = client.issue(number).await?;
+            still_wanted(ports.language, job, &issue)?;
+            Asked {
+                number: Some(number),
+                title: issue.title,
+                body: issue.body,
+            }
+        }
+        None => planned(job)?,
+    };
     let remote = Remote {
         url: client.git_url(),
         token: Some(client.git_token().await?),
     };
-    let (pull, extra_refs) = match job.subject {
-        Subject::Pull(_) => {
-            let pull = workable(ports.language, client.pull(number).await?, job)?;
-            (Some(pull), vec![format!("refs/pull/{number}/head")])
-        }
-        _ => (None, Vec::new()),
+    let pull = match (&job.subject, before) {
+        (Subject::Pull(number), _) => Some(workable(ports.language, client.pull(*number).await?, job)?),
+        (Subject::Task(_), Some(branch)) => open_pull(client, &repository, branch).await?,
+        _ => None,
     };
+    let extra_refs: Vec<String> = pull
+        .iter()
+        .map(|pull| format!("refs/pull/{}/head", pull.number))
+        .collect();
     ports
         .git
         .refresh_mirror(&mirror, &remote, &extra_refs, MIRROR_TIMEOUT)
@@ -130,10 +139,12 @@ pub async fn gather(
     };
     let default = reader.resolve(&repository.default_branch).await?;
     let repo_config = repo_config(&reader, &default, recorder).await?;
-    let (base, target) = target(&reader, &repository, &default, &repo_config, &issue, pull.as_ref()).await?;
+    let (base, target) = target(&reader, &repository, &default, &repo_config, &asked, pull.as_ref()).await?;
+    // Of a task's own pull request, nobody asked for what stands there.
+    let pull = pull.filter(|_| asked.number.is_some());
     let mut brief = brief(
         job,
-        &issue,
+        &asked,
         client,
         &reader,
         &repo_config,
@@ -166,10 +177,51 @@ pub async fn gather(
             base,
             setup,
             setup_of,
+            acceptance: acceptance_of(job),
             repo_config,
         },
         target,
     })
+}
+
+/// What is asked for, wherever it stands.
+struct Asked {
+    /// The issue or pull request that holds it.
+    number: Option<IssueNumber>,
+    title: String,
+    body: String,
+}
+
+/// A task that no issue holds; its text was fixed when it was planned.
+fn planned(job: &Job) -> Result<Asked, JobError> {
+    match (&job.subject, &job.pins.title, &job.pins.body) {
+        (Subject::Task(_), Some(title), Some(body)) => Ok(Asked {
+            number: None,
+            title: title.clone(),
+            body: body.clone(),
+        }),
+        _ => Err(JobError::Fail("the job has no issue, pull request or task".to_owned())),
+    }
+}
+
+/// The command that alone decides whether the work is done.
+fn acceptance_of(job: &Job) -> Option<String> {
+    match &job.request.trigger {
+        Trigger::Milestone { acceptance, .. } => acceptance.clone(),
+        _ => None,
+    }
+}
+
+/// The pull request of an earlier job of the same task, while it is open: more work goes there.
+async fn open_pull(
+    client: &RepoClient,
+    repository: &Repository,
+    branch: &BranchName,
+) -> Result<Option<Pull>, JobError> {
+    let pulls = client.pulls_by_head(branch).await?;
+    Ok(pulls
+        .into_iter()
+        .find(|pull| pull.state == "open" && fork_of(pull, repository).is_none()))
 }
 
 /// The commands that set a checkout up: what needs the network only where there is a way out.
@@ -188,7 +240,7 @@ fn still_wanted(language: Language, job: &Job, issue: &Issue) -> Result<(), JobE
     }
     // We took the label off ourselves when the job ended; who starts it again wants it.
     let first_round = job.round == 0;
-    if let Trigger::Label { label } = &job.request.trigger
+    if let Some(label) = job.request.trigger.label()
         && first_round
         && !issue.labels.iter().any(|other| other.name.eq_ignore_ascii_case(label))
     {
@@ -279,7 +331,7 @@ async fn target(
     repository: &Repository,
     default: &CommitSha,
     repo_config: &RepoConfig,
-    issue: &Issue,
+    asked: &Asked,
     pull: Option<&Pull>,
 ) -> Result<(CommitSha, Target), JobError> {
     let branch = |name: &str| {
@@ -302,8 +354,8 @@ async fn target(
     let closes = base.as_str() == repository.default_branch;
     let target = Target::NewPull {
         base,
-        issue: issue.number,
-        title: issue.title.clone(),
+        issue: asked.number,
+        title: asked.title.clone(),
         rules: repo_config.pull_rules(closes, template),
     };
     Ok((sha, target))
@@ -337,7 +389,7 @@ async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Record
 #[allow(clippy::too_many_arguments)] // a brief is made from everything that was read
 async fn brief(
     job: &Job,
-    issue: &Issue,
+    asked: &Asked,
     client: &RepoClient,
     reader: &Reader<'_>,
     repo_config: &RepoConfig,
@@ -357,7 +409,7 @@ async fn brief(
         let text = thread_words::too_many(reader.ports.language, wanted.threads.len(), wanted.left);
         recorder.record(RunEvent::Noted { text }).await?;
     }
-    let mut request = issue.body.clone();
+    let mut request = asked.body.clone();
     if !wanted.review.is_empty() {
         request = format!(
             "--- the review that asks for this ---\n{}\n\n--- the pull request ---\n{request}",
@@ -365,8 +417,8 @@ async fn brief(
         );
     }
     // What strangers wrote since a person asked for the work was read by nobody who may ask.
-    if !is_continuation {
-        let comments = client.comments(issue.number, None, MAX_COMMENTS).await?;
+    if let (Some(number), false) = (asked.number, is_continuation) {
+        let comments = client.comments(number, None, MAX_COMMENTS).await?;
         request.push_str(&discussion(job, &comments));
     }
     match (pull, job.kind) {
@@ -381,7 +433,7 @@ async fn brief(
     Ok(Brief {
         mode: mode_of(job.kind),
         repo: job.repo.clone(),
-        title: issue.title.clone(),
+        title: asked.title.clone(),
         request: text::cap_middle(
             &request,
             match job.kind {

@@ -237,11 +237,7 @@ fn local(folder: &Path) -> impl Fn(std::io::Error) -> JobError + '_ {
 }
 
 fn signature(ports: &Ports) -> Signature {
-    Signature {
-        name: "forgehand".into(),
-        email: "forgehand@localhost".into(),
-        at: ports.clock.now(),
-    }
+    Signature::of_program(ports.clock.now())
 }
 
 /// Whether an agent may be asked to settle all of it: files of text, not too many, and none that it

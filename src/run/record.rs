@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::Ports;
 use crate::agent::{Brief, Budget, Setting, Stop};
 use crate::ids::CommitSha;
+use crate::job::JobError;
 use crate::memory::Lasting;
 use crate::model::Profile;
 use crate::secret::random_hex;
+use crate::workgraph::RecordedDesk;
 
 /// Checkpoint with the head of the record.
 pub const RECORD: &str = "record";
@@ -50,6 +52,9 @@ pub struct Record {
     /// Its memory, if it had one. What stood in it is not recorded.
     #[serde(default)]
     pub memory: Option<RecordedMemory>,
+    /// Its place at a work graph, if it had one, with the graph as it stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desk: Option<RecordedDesk>,
     /// The limits.
     pub budget: Budget,
     /// The model.
@@ -79,6 +84,14 @@ pub struct RecordEnd {
 }
 
 impl Record {
+    /// The same record with the work graph that the run belongs to.
+    pub(super) async fn at_desk(mut self, ports: &Ports) -> Result<Self, JobError> {
+        if let Some(desk) = &ports.desk {
+            self.desk = Some(desk.recorded().await?);
+        }
+        Ok(self)
+    }
+
     /// The record of a run that begins now. The fence is random for each run.
     pub(super) fn begin(ports: &Ports, work: &super::Work, setting: Setting, budget: Budget) -> Self {
         Self {
@@ -97,6 +110,7 @@ impl Record {
                 subject: memory.subject().to_owned(),
                 is_lasting: memory.lasting() == Lasting::ForLaterRuns,
             }),
+            desk: None,
             budget,
             model: ports.model.name().to_owned(),
             profile: ports.model.profile(),

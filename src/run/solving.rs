@@ -44,6 +44,7 @@ impl Desk<'_> {
         let solution = Box::pin(agent::solve(task)).await.map_err(solve_failed)?;
         if solution.stop != Stop::Cancelled {
             self.keep(SOLUTION, &Some(&solution)).await?;
+            fp!("solve.stored");
         }
         Ok(solution)
     }
@@ -81,6 +82,7 @@ impl Desk<'_> {
         let of_the_web = self.ports.web.iter().flat_map(Web::tools);
         let tools = of_the_web.fold(of_the_sandbox, Toolbox::with);
         let tools = self.ports.memory.iter().fold(tools, Toolbox::remembering);
+        let tools = self.ports.desk.iter().fold(tools, Toolbox::at_desk);
         let tools = match record.drafts && mode.changes_code() {
             true => tools.drafting(Drafting::Noticed),
             false => tools,

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::egress::sandbox_over;
 use super::opening::{Source, fresh};
 use super::setup::set_up;
-use super::{ChangeSet, Desk, Work, stage};
+use super::{ChangeSet, Desk, Finished, Work, stage};
 use crate::agent::Stop;
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::git::Signature;
@@ -31,6 +31,8 @@ pub struct Verdict {
     pub base: Vec<CheckRun>,
     /// Results after the change; empty when they did not run.
     pub head: Vec<CheckRun>,
+    /// The command that alone decides whether the work is done; one of `commands`.
+    pub acceptance: Option<String>,
 }
 
 impl Verdict {
@@ -40,6 +42,14 @@ impl Verdict {
             commands,
             ..Self::default()
         }
+    }
+
+    /// The last result of the command that decides, where there is one and it ran.
+    pub fn accepted(&self) -> Option<&CheckRun> {
+        let command = self.acceptance.as_deref()?;
+        let last = self.head.iter().chain(&self.base);
+        last.filter(|check| check.command == command)
+            .max_by_key(|check| check.side == Side::Head)
     }
 
     /// Every check ran on the change and passed. Without any check nothing is verified.
@@ -113,6 +123,34 @@ impl Verdict {
     }
 }
 
+/// A verdict to be filled. The command that decides is a check like the others and runs last.
+pub(super) fn verdict_of(work: &mut Work) -> Verdict {
+    if let Some(acceptance) = &work.acceptance {
+        work.brief.checks.retain(|check| check != acceptance);
+        work.brief.checks.push(acceptance.clone());
+    }
+    Verdict {
+        acceptance: work.acceptance.clone(),
+        ..Verdict::new(work.brief.checks.clone())
+    }
+}
+
+/// How a run ends that has nothing to do: the command that decides passes before any change.
+pub(super) fn done_before(verdict: &Verdict, is_untouched: bool) -> Option<Finished> {
+    let passes = verdict.accepted().is_some_and(CheckRun::passed);
+    (is_untouched && passes).then(|| Finished {
+        stop: Stop::Finished(Finish::NothingToDo {
+            reason: format!("`{}` passes already", verdict.acceptance.as_deref().unwrap_or_default()),
+            threads: Vec::new(),
+        }),
+        last_words: String::new(),
+        change: None,
+        violations: Vec::new(),
+        verdict: verdict.clone(),
+        drafts: Vec::new(),
+    })
+}
+
 /// What the agent has to look at again. Failures that were there before its change, and that it
 /// named, are no reason.
 pub(super) fn complaint(verdict: &Verdict, violations: &[String], stop: &Stop) -> Option<String> {
@@ -122,7 +160,11 @@ pub(super) fn complaint(verdict: &Verdict, violations: &[String], stop: &Stop) -
             violations.join("\n")
         ));
     }
-    let named = matches!(stop, Stop::Finished(Finish::Done { not_done, .. }) if !not_done.trim().is_empty());
+    if verdict.accepted().is_some_and(CheckRun::passed) {
+        return None; // it alone decides
+    }
+    let named = verdict.acceptance.is_none()
+        && matches!(stop, Stop::Finished(Finish::Done { not_done, .. }) if !not_done.trim().is_empty());
     if named && verdict.regressions().is_empty() {
         return None;
     }
@@ -142,11 +184,7 @@ fn exit_in_words(check: &CheckRun) -> String {
 pub(super) async fn check_head(desk: &Desk<'_>, work: &Work, change: &ChangeSet) -> Result<Vec<CheckRun>, JobError> {
     let checks = async {
         let (ports, cancel) = (desk.ports, desk.cancel);
-        let by = Signature {
-            name: "forgehand".into(),
-            email: "forgehand@localhost".into(),
-            at: ports.clock.now(),
-        };
+        let by = Signature::of_program(ports.clock.now());
         let sha = ports
             .git
             .commit(&change.import, &work.base, "verification", &by)
@@ -254,6 +292,7 @@ mod tests {
                 summary: "s".into(),
                 risks: String::new(),
                 not_done: not_done.into(),
+                unfinished: Vec::new(),
                 threads: Vec::new(),
             })
         };

@@ -1,4 +1,4 @@
-//! Commands that go on while others run. Called by `local`. Never more than a few at once, never
+//! Commands that go on while others run. Called by every backend. Never more than a few at once, never
 //! with more output in memory than a command in front has, and never beyond the end of the run.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::output::SharedOutput;
-use super::{BackgroundOutput, Exit, Part};
+use super::process::Stops;
+use super::{BackgroundOutput, Exec, Exit, Part, Program, SandboxError, Started};
 
 /// Most that run at once.
 pub(super) const MAX_RUNNING: usize = 4;
@@ -19,6 +21,12 @@ const MAX_ENDED: usize = 8;
 
 /// Output kept of each.
 pub(super) const KEEP_BYTES: usize = 256 * 1024;
+
+/// Longest command in the background; the run's own limits come before.
+const TIMEOUT: Duration = Duration::from_secs(4 * 3600);
+
+/// Longer than the grace and the last wait of an end by force.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// All of a sandbox.
 #[derive(Debug, Default)]
@@ -44,16 +52,62 @@ struct Command {
 }
 
 /// What a new command is given.
-pub(super) struct Slot {
-    pub(super) id: u32,
+struct Slot {
+    id: u32,
+    ended: watch::Sender<Option<(Exit, Duration)>>,
+    own: Own,
+}
+
+/// What a command in the background has of its own.
+pub(super) struct Own {
+    pub(super) timeout: Duration,
     pub(super) output: SharedOutput,
-    pub(super) stop: CancellationToken,
-    pub(super) ended: watch::Sender<Option<(Exit, Duration)>>,
+    stop: CancellationToken,
+    closing: CancellationToken,
+}
+
+impl Own {
+    /// What ends it before its time.
+    pub(super) fn stops(&self) -> Stops<'_> {
+        Stops {
+            timeout: self.timeout,
+            cancel: &self.stop,
+            closing: &self.closing,
+        }
+    }
 }
 
 impl Background {
+    /// Begins a command, unless as many run as may. `run` does it to its end, as a task of `running`,
+    /// which is told to stop by `closing`.
+    pub(super) fn start<R>(
+        &self,
+        exec: &Exec,
+        cancel: &CancellationToken,
+        closing: &CancellationToken,
+        running: &TaskTracker,
+        run: impl FnOnce(Own) -> R,
+    ) -> Result<Started, SandboxError>
+    where
+        R: Future<Output = Result<Exit, SandboxError>> + Send + 'static,
+    {
+        if closing.is_cancelled() {
+            return Err(SandboxError::Cancelled);
+        }
+        let Some(Slot { id, ended, own }) = self.slot(exec, cancel, closing) else {
+            return Ok(Started::TooMany(self.running()));
+        };
+        let (started, work) = (Instant::now(), run(own));
+        running.spawn(async move {
+            let exit = work.await.unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
+            // Whoever asks later finds it in the channel; nobody need be asking now.
+            ended.send_replace(Some((exit, started.elapsed())));
+        });
+        Ok(Started::Running(id))
+    }
+
     /// A place for another command; nothing when as many run as may.
-    pub(super) fn slot(&self, line: &str, cancel: &CancellationToken) -> Option<Slot> {
+    fn slot(&self, exec: &Exec, cancel: &CancellationToken, closing: &CancellationToken) -> Option<Slot> {
         let mut commands = self.lock();
         if commands.running().count() >= MAX_RUNNING {
             return None;
@@ -72,7 +126,7 @@ impl Background {
         let output = SharedOutput::new(KEEP_BYTES);
         let stop = cancel.child_token();
         let command = Command {
-            line: line.to_owned(),
+            line: line_of(&exec.program),
             started: Instant::now(),
             output: output.clone(),
             read: 0,
@@ -80,11 +134,16 @@ impl Background {
             ended: receiver,
         };
         commands.all.insert(id, command);
+        let timeout = exec.timeout.map_or(TIMEOUT, |asked| asked.min(TIMEOUT));
         Some(Slot {
             id,
-            output,
-            stop,
             ended: sender,
+            own: Own {
+                timeout,
+                output,
+                stop,
+                closing: closing.clone(),
+            },
         })
     }
 
@@ -131,11 +190,11 @@ impl Background {
         })
     }
 
-    /// Tells a command to end. Whoever wants its output asks for it and waits.
-    pub(super) fn stop(&self, id: u32) {
-        if let Some(command) = self.lock().all.get(&id) {
-            command.stop.cancel();
-        }
+    /// Ends a command, and gives what it wrote since it was asked last.
+    pub(super) async fn stop(&self, id: u32) -> Option<BackgroundOutput> {
+        self.lock().all.get(&id)?.stop.cancel();
+        self.output(id, Part::New, STOP_TIMEOUT, &CancellationToken::new())
+            .await
     }
 
     fn lock(&self) -> MutexGuard<'_, Commands> {
@@ -152,5 +211,13 @@ impl Commands {
 impl Command {
     fn has_ended(&self) -> bool {
         self.ended.borrow().is_some()
+    }
+}
+
+/// The words of a command, for lists.
+fn line_of(program: &Program) -> String {
+    match program {
+        Program::Shell(line) => line.clone(),
+        Program::Argv(argv) => argv.join(" "),
     }
 }

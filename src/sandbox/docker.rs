@@ -14,9 +14,8 @@ use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::cgroup::Membership;
-use super::local::{
-    BACKGROUND_TIMEOUT, EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, STOP_TIMEOUT, failure, line_of, quiet,
-};
+use super::judge::is_whole;
+use super::local::{EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, container_argv, quiet};
 use super::output::SharedOutput;
 use super::process::{Ended, Stops};
 use super::spec::{CommandTask, HostFolders, Isolation, Report, Spec, Task};
@@ -24,6 +23,7 @@ use super::{
     BackgroundOutput, Exec, ExecOutput, Exit, FileReply, FileRequest, Part, Sandbox, SandboxDescription, SandboxError,
     SnapshotRequest, Started, WORKSPACE, export, root, snapshot,
 };
+use crate::config::SandboxConfig;
 use crate::ids::CommitSha;
 
 mod container;
@@ -31,15 +31,30 @@ mod door;
 mod engine;
 mod etc;
 mod image;
-pub(super) mod judge;
+mod judge;
 mod leftover;
 mod opening;
 mod stream;
 mod tools;
 
 use container::{Container, Extras, Plan, Reach};
+use judge::JUDGE;
 pub(super) use opening::open;
 use tools::Tools;
+
+/// Containers that services left which are gone, by id.
+pub(super) async fn orphans(config: &SandboxConfig) -> Result<Vec<String>, SandboxError> {
+    Ok(leftover::found(&engine::connect(config).await?).await)
+}
+
+/// Ends one of them; one that is none any more is left alone.
+pub(super) async fn end_orphan(config: &SandboxConfig, id: &str) -> Result<(), SandboxError> {
+    let engine = engine::connect(config).await?;
+    if leftover::found(&engine).await.iter().any(|found| found == id) {
+        container::remove(&engine.docker, id).await;
+    }
+    Ok(())
+}
 
 #[derive(Debug)]
 pub(super) struct DockerSandbox {
@@ -167,7 +182,7 @@ impl DockerSandbox {
                 watch.disarm();
                 match ran {
                     Ok(ended) => {
-                        if !judge::is_whole(&spec.task, &ended) {
+                        if !is_whole(&spec.task, &ended) {
                             self.give_up(&container).await;
                         }
                         return Ok(ended);
@@ -211,7 +226,7 @@ impl DockerSandbox {
         environment.extend(exec.environment.clone());
         CommandTask {
             // Whether the image has bash is seen inside.
-            argv: judge::argv(&exec.program),
+            argv: container_argv(&exec.program),
             environment,
             ..super::local::task_of(exec)
         }
@@ -249,7 +264,7 @@ impl DockerSandbox {
                 self.apart(&spec, extras, EXPORT_TIMEOUT, &kept, cancel).await?
             }
         };
-        judge::output(&ended, EXPORT_TIMEOUT, &kept, started)
+        JUDGE.output(&ended, EXPORT_TIMEOUT, &kept, started)
     }
 
     async fn look_for_tools(&self, cancel: &CancellationToken) -> Result<Tools, SandboxError> {
@@ -262,7 +277,7 @@ impl DockerSandbox {
         });
         let ended = self.in_front(task, PROBE_TIMEOUT, &kept, cancel).await?;
         if ended.stopped.is_some() {
-            return Err(failure(&ended));
+            return Err(JUDGE.failure(&ended));
         }
         Ok(Tools::found(&ended.reports, &kept.text()))
     }
@@ -314,43 +329,20 @@ impl Sandbox for DockerSandbox {
         let kept = SharedOutput::new(self.output_bytes);
         let task = Task::Command(self.task_of(exec));
         let ended = self.in_front(task, timeout, &kept, cancel).await?;
-        judge::output(&ended, timeout, &kept, started)
+        JUDGE.output(&ended, timeout, &kept, started)
     }
 
     /// In a container of its own: there its network and processes are its own, too.
     async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
-        if self.closing.is_cancelled() {
-            return Err(SandboxError::Cancelled);
-        }
-        let Some(slot) = self.background.slot(&line_of(&exec.program), cancel) else {
-            return Ok(Started::TooMany(self.background.running()));
-        };
-        let timeout = exec
-            .timeout
-            .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
         let spec = self.spec(Task::Command(self.task_of(exec)), None, Reach::Proxy);
-        let (plan, closing, started) = (self.plan.clone(), self.closing.clone(), Instant::now());
-        let id = slot.id;
-        self.running.spawn(async move {
-            let stops = Stops {
-                timeout,
-                cancel: &slot.stop,
-                closing: &closing,
-            };
-            let ended = match Container::start(&plan, &Extras::commands()).await {
-                Ok(container) => {
-                    let ended = stream::run(&container, &spec, &slot.output, stops).await;
-                    container.remove().await;
-                    ended
-                }
-                Err(error) => Err(error),
-            };
-            let exit = ended
-                .and_then(|ended| judge::exit_of(&ended, timeout))
-                .unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
-            slot.ended.send_replace(Some((exit, started.elapsed())));
-        });
-        Ok(Started::Running(id))
+        let plan = self.plan.clone();
+        self.background
+            .start(exec, cancel, &self.closing, &self.running, async move |own| {
+                let container = Container::start(&plan, &Extras::commands()).await?;
+                let ended = stream::run(&container, &spec, &own.output, own.stops()).await;
+                container.remove().await;
+                JUDGE.exit(&ended?, own.timeout)
+            })
     }
 
     fn running(&self) -> Vec<(u32, String)> {
@@ -368,16 +360,14 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn stop(&self, id: u32) -> Option<BackgroundOutput> {
-        self.background.stop(id);
-        let never = CancellationToken::new();
-        self.background.output(id, Part::New, STOP_TIMEOUT, &never).await
+        self.background.stop(id).await
     }
 
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
         let task = Task::Files(request.clone());
         let never = CancellationToken::new();
         let ended = self.in_front(task, FILES_TIMEOUT, &quiet(), &never).await?;
-        judge::files(ended, request)
+        JUDGE.files(ended, request)
     }
 
     async fn snapshot(

@@ -12,9 +12,10 @@ use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::cgroup::{self, Group};
+use super::judge::Judge;
 use super::output::SharedOutput;
 use super::overlay::{Holder, Join, Layers};
-use super::process::{self, Ended, Stopped, Stops};
+use super::process::{self, Ended, Stops};
 use super::remedy::Facts;
 use super::root::View;
 use super::spare::Spares;
@@ -35,12 +36,6 @@ pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest export, which hashes the whole workspace.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Longest command in the background; the run's own limits come before.
-pub(super) const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
-
-/// Longer than the grace and the last wait of an end by force.
-pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Output kept of helpers that should say nothing.
 const QUIET_BYTES: usize = 16 * 1024;
@@ -153,7 +148,7 @@ impl LocalSandbox {
         };
         let (spare, ready) = process::prepare(&self.helper, &spec, stops)
             .await?
-            .map_err(|ended| failure(&ended))?;
+            .map_err(|ended| JUDGE.failure(&ended))?;
         if let Report::Ready { layers, warnings } = ready {
             self.description.layers = layers;
             self.description.layers.push(self.groups.layer());
@@ -246,13 +241,7 @@ impl LocalSandbox {
         let started = Instant::now();
         let kept = SharedOutput::new(self.output_bytes);
         let ended = self.run(Task::Command(task), timeout, &kept, cancel, out).await?;
-        let exit = exit(&ended, timeout)?;
-        Ok(ExecOutput {
-            exit,
-            output_bytes: kept.total(),
-            output: kept.text(),
-            took: started.elapsed(),
-        })
+        JUDGE.output(&ended, timeout, &kept, started)
     }
 
     fn view(&self, out: &Path) -> View {
@@ -279,14 +268,6 @@ pub(super) fn quiet() -> SharedOutput {
     SharedOutput::new(QUIET_BYTES)
 }
 
-/// The words of a command, for lists.
-pub(super) fn line_of(program: &Program) -> String {
-    match program {
-        Program::Shell(line) => line.clone(),
-        Program::Argv(argv) => argv.join(" "),
-    }
-}
-
 pub(super) fn task_of(exec: &Exec) -> CommandTask {
     CommandTask {
         argv: argv(&exec.program),
@@ -303,46 +284,11 @@ impl Drop for LocalSandbox {
     }
 }
 
-pub(super) fn exit(ended: &Ended, timeout: Duration) -> Result<Exit, SandboxError> {
-    match ended.stopped {
-        Some(Stopped::Timeout) => return Ok(Exit::Limit(format!("timeout after {} s", timeout.as_secs_f64()))),
-        Some(Stopped::Cancelled) => return Ok(Exit::Cancelled),
-        None => {}
-    }
-    match ended.reports.last() {
-        Some(Report::Exited(code)) => Ok(Exit::Code(*code)),
-        Some(Report::Signaled(signal)) => Ok(Exit::Signal(*signal)),
-        Some(Report::Limit(limit)) => Ok(Exit::Limit(limit.clone())),
-        _ => Err(failure(ended)),
-    }
-}
-
-/// Why a helper did not do its task.
-pub(super) fn failure(ended: &Ended) -> SandboxError {
-    if ended.stopped == Some(Stopped::Cancelled) {
-        return SandboxError::Cancelled;
-    }
-    match ended.reports.last() {
-        Some(Report::Unavailable(problem)) => SandboxError::Unavailable {
-            problem: problem.clone(),
-            remedy: Facts::of_this_machine().remedy().to_owned(),
-        },
-        Some(Report::Broken(problem)) => SandboxError::Broken(problem.clone()),
-        _ => {
-            let status = ended
-                .status
-                .map_or_else(|| "no exit status".to_owned(), |status| status.to_string());
-            SandboxError::Broken(format!("the helper ended without a report ({status})"))
-        }
-    }
-}
-
-pub(super) fn broken_search() -> FileReply {
-    FileReply::Failed {
-        problem: "the search broke off: a grammar cannot cope with some file; narrow it with path or glob, or use grep"
-            .to_owned(),
-    }
-}
+/// How helpers on this machine are judged. Their walls were looked at before the task came.
+const JUDGE: Judge = Judge {
+    remedy: || Facts::of_this_machine().remedy().to_owned(),
+    says_ready: false,
+};
 
 fn argv(program: &Program) -> Vec<String> {
     match program {
@@ -355,6 +301,14 @@ fn argv(program: &Program) -> Vec<String> {
             };
             [shell, "-c", line].map(str::to_owned).to_vec()
         }
+    }
+}
+
+/// The same where only the helper sees which shell an image has.
+pub(super) fn container_argv(program: &Program) -> Vec<String> {
+    match program {
+        Program::Argv(argv) => argv.clone(),
+        Program::Shell(line) => ["/bin/bash", "-c", line].map(str::to_owned).to_vec(),
     }
 }
 
@@ -375,37 +329,15 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
-        if self.closing.is_cancelled() {
-            return Err(SandboxError::Cancelled);
-        }
-        let Some(slot) = self.background.slot(&line_of(&exec.program), cancel) else {
-            return Ok(Started::TooMany(self.background.running()));
-        };
-        let timeout = exec
-            .timeout
-            .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
         let group = self.group()?;
         let spec = self.spec(Task::Command(task_of(exec)), None, &group);
-        let limits = self.limits.clone();
-        let (helper, closing, started) = (self.helper.clone(), self.closing.clone(), Instant::now());
-        let id = slot.id;
-        self.running.spawn(async move {
-            let stops = Stops {
-                timeout,
-                cancel: &slot.stop,
-                closing: &closing,
-            };
-            let ended = process::run(&helper, &spec, &slot.output, stops).await;
-            let exit = ended
-                .and_then(|mut ended| {
-                    ended.add_limit(group.passed(&limits));
-                    exit(&ended, timeout)
-                })
-                .unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
-            // Whoever asks later finds it in the channel; nobody need be asking now.
-            slot.ended.send_replace(Some((exit, started.elapsed())));
-        });
-        Ok(Started::Running(id))
+        let (helper, limits) = (self.helper.clone(), self.limits.clone());
+        self.background
+            .start(exec, cancel, &self.closing, &self.running, async move |own| {
+                let mut ended = process::run(&helper, &spec, &own.output, own.stops()).await?;
+                ended.add_limit(group.passed(&limits));
+                JUDGE.exit(&ended, own.timeout)
+            })
     }
 
     fn running(&self) -> Vec<(u32, String)> {
@@ -423,30 +355,14 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn stop(&self, id: u32) -> Option<BackgroundOutput> {
-        self.background.stop(id);
-        let never = CancellationToken::new();
-        self.background.output(id, Part::New, STOP_TIMEOUT, &never).await
+        self.background.stop(id).await
     }
 
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
         let task = Task::Files(request.clone());
-        let mut ended = self
-            .run(task, FILES_TIMEOUT, &quiet(), &CancellationToken::new(), None)
-            .await?;
-        match ended.reports.pop() {
-            Some(Report::Files(reply)) => Ok(reply),
-            // Grammars are C code that reads hostile files, in a process of its own.
-            None | Some(Report::Ready { .. })
-                if matches!(request, FileRequest::AstGrep { .. }) && ended.stopped != Some(Stopped::Cancelled) =>
-            {
-                Ok(broken_search())
-            }
-            Some(other) => {
-                ended.reports.push(other);
-                Err(failure(&ended))
-            }
-            None => Err(failure(&ended)),
-        }
+        let never = CancellationToken::new();
+        let ended = self.run(task, FILES_TIMEOUT, &quiet(), &never, None).await?;
+        JUDGE.files(ended, request)
     }
 
     async fn snapshot(
@@ -486,7 +402,7 @@ impl Sandbox for LocalSandbox {
         let never = CancellationToken::new();
         let mut ended = self.run(Task::Examine, PROBE_TIMEOUT, &quiet(), &never, None).await?;
         let Some(Report::Examined(found)) = ended.reports.pop() else {
-            return Err(failure(&ended));
+            return Err(JUDGE.failure(&ended));
         };
         let rows = layer::Local {
             found: &found,

@@ -13,10 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use super::background::Background;
 use super::cgroup::Membership;
-use super::docker::judge;
-use super::local::{
-    BACKGROUND_TIMEOUT, EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, STOP_TIMEOUT, failure, line_of, quiet,
-};
+use super::judge::{Judge, is_whole};
+use super::local::{EXPORT_TIMEOUT, FILES_TIMEOUT, PROBE_TIMEOUT, container_argv, quiet};
 use super::output::SharedOutput;
 use super::process::{Ended, Stops};
 use super::remote::{SWEEP, USER};
@@ -34,9 +32,19 @@ mod seed;
 mod server;
 mod stream;
 
-pub(super) use opening::open;
+pub(super) use opening::{let_go, open};
 use server::Server;
 use stream::Remote;
+
+/// How helpers on a server are judged.
+const JUDGE: Judge = Judge {
+    remedy: || {
+        "Look at the server's configuration and at its nodes' kernel: a sandbox must let our helper use Landlock and \
+         seccomp as an ordinary user"
+            .to_owned()
+    },
+    says_ready: true,
+};
 
 #[derive(Debug)]
 pub(super) struct OpenSandbox {
@@ -62,7 +70,7 @@ impl OpenSandbox {
         let never = CancellationToken::new();
         let ended = self.run(Task::Probe, PROBE_TIMEOUT, &quiet(), &never, None).await?;
         let Some(Report::Ready { layers, warnings }) = ended.reports.first() else {
-            return Err(failure(&ended));
+            return Err(JUDGE.failure(&ended));
         };
         self.description.layers.extend(layers.iter().cloned());
         self.description.warnings.extend(warnings.iter().cloned());
@@ -141,7 +149,7 @@ impl OpenSandbox {
         });
         let kept = SharedOutput::new(self.output_bytes);
         let ended = self.run(task, EXPORT_TIMEOUT, &kept, cancel, out).await?;
-        judge::output(&ended, EXPORT_TIMEOUT, &kept, started)
+        JUDGE.output(&ended, EXPORT_TIMEOUT, &kept, started)
     }
 }
 
@@ -160,7 +168,7 @@ async fn ran(
     };
     let ended = stream::run(remote, spec, kept, stops).await;
     watch.disarm();
-    let is_whole = ended.as_ref().is_ok_and(|ended| judge::is_whole(&spec.task, ended));
+    let is_whole = ended.as_ref().is_ok_and(|ended| is_whole(&spec.task, ended));
     if !is_whole {
         swept(remote).await?;
     }
@@ -214,35 +222,17 @@ impl Sandbox for OpenSandbox {
         let kept = SharedOutput::new(self.output_bytes);
         let task = Task::Command(task_of(exec));
         let ended = self.run(task, timeout, &kept, cancel, None).await?;
-        judge::output(&ended, timeout, &kept, started)
+        JUDGE.output(&ended, timeout, &kept, started)
     }
 
     async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
-        if self.closing.is_cancelled() {
-            return Err(SandboxError::Cancelled);
-        }
-        let Some(slot) = self.background.slot(&line_of(&exec.program), cancel) else {
-            return Ok(Started::TooMany(self.background.running()));
-        };
-        let timeout = exec
-            .timeout
-            .map_or(BACKGROUND_TIMEOUT, |asked| asked.min(BACKGROUND_TIMEOUT));
         let spec = self.spec(Task::Command(task_of(exec)), None);
-        let (remote, closing, started) = (self.remote.clone(), self.closing.clone(), Instant::now());
-        let (id, running) = (slot.id, self.running.clone());
-        self.running.spawn(async move {
-            let stops = Stops {
-                timeout,
-                cancel: &slot.stop,
-                closing: &closing,
-            };
-            let ended = ran(&remote, &spec, &slot.output, stops, &running).await;
-            let exit = ended
-                .and_then(|ended| judge::exit_of(&ended, timeout))
-                .unwrap_or_else(|broken| Exit::Limit(broken.to_string()));
-            slot.ended.send_replace(Some((exit, started.elapsed())));
-        });
-        Ok(Started::Running(id))
+        let (remote, running) = (self.remote.clone(), self.running.clone());
+        self.background
+            .start(exec, cancel, &self.closing, &self.running, async move |own| {
+                let ended = ran(&remote, &spec, &own.output, own.stops(), &running).await?;
+                JUDGE.exit(&ended, own.timeout)
+            })
     }
 
     fn running(&self) -> Vec<(u32, String)> {
@@ -260,16 +250,14 @@ impl Sandbox for OpenSandbox {
     }
 
     async fn stop(&self, id: u32) -> Option<BackgroundOutput> {
-        self.background.stop(id);
-        let never = CancellationToken::new();
-        self.background.output(id, Part::New, STOP_TIMEOUT, &never).await
+        self.background.stop(id).await
     }
 
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
         let task = Task::Files(request.clone());
         let never = CancellationToken::new();
         let ended = self.run(task, FILES_TIMEOUT, &quiet(), &never, None).await?;
-        judge::files(ended, request)
+        JUDGE.files(ended, request)
     }
 
     async fn snapshot(
@@ -338,7 +326,7 @@ impl Sandbox for OpenSandbox {
 fn task_of(exec: &Exec) -> CommandTask {
     CommandTask {
         // Whether the image has bash is seen inside.
-        argv: judge::argv(&exec.program),
+        argv: container_argv(&exec.program),
         ..super::local::task_of(exec)
     }
 }

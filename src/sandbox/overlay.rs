@@ -230,14 +230,11 @@ pub(super) async fn probe(config: &SandboxConfig, scratch: &Path, slot: u16) -> 
                        && test \"$(cat kept deep/moved; ls)\" = \"$(printf '%s\\n' 2 4 deep gone kept made)\"";
     let lower = scratch.join("tree");
     let folders = SandboxFolders {
-        workspace: scratch.join("workspace"),
-        home: scratch.join("home"),
-        base_git: scratch.join("base.git"),
-        out: scratch.join("out"),
         below: Some(Below {
             workspace: vec![scratch.join("more"), lower.clone()],
             home: Some(lower.clone()),
         }),
+        ..SandboxFolders::within(scratch)
     };
     let failed = |error| SandboxError::Broken(format!("make folders in {}: {error}", scratch.display()));
     for folder in [

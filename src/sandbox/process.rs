@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::{Child, Command};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::SandboxError;
@@ -143,6 +144,20 @@ pub(super) async fn prepare(
 }
 
 impl Stops<'_> {
+    /// What ends a command whose time begins once its helper is `ready`, or after `longest` at most: an
+    /// engine or a server under load takes its time.
+    pub(super) async fn reached_once(&self, ready: &Notify, longest: Duration) -> Stopped {
+        let timeout = async {
+            let _ = tokio::time::timeout(longest, ready.notified()).await;
+            tokio::time::sleep(self.timeout).await;
+        };
+        tokio::select! {
+            () = timeout => Stopped::Timeout,
+            () = self.cancel.cancelled() => Stopped::Cancelled,
+            () = self.closing.cancelled() => Stopped::Cancelled,
+        }
+    }
+
     async fn reached(&self) -> Stopped {
         tokio::select! {
             () = tokio::time::sleep(self.timeout) => Stopped::Timeout,

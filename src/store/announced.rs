@@ -48,7 +48,7 @@ impl Tx {
     /// # Errors
     /// Those of the database.
     pub async fn note_announced(&mut self, job: &JobId, seq: i64, comment: &str) -> Result<(), StoreError> {
-        on_db!(
+        let noted = on_db!(
             self,
             sqlx::query(
                 "UPDATE effects
@@ -65,7 +65,10 @@ impl Tx {
             .bind(without_nul(comment)),
             execute
         )?;
-        Ok(())
+        match noted {
+            0 => Ok(()),
+            _ => self.audit_effect(job, seq).await,
+        }
     }
 
     /// Gives back what certainly did not reach GitHub: the job writes it when its turn comes, if it

@@ -3,8 +3,10 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::row::{micros, parse, reason, row};
 use super::{CancelResult, StoreError, Tx};
+use crate::audit::{Act, Action};
 use crate::event::RunEvent;
 use crate::ids::{JobId, RepoId, Subject};
 use crate::job::JobState;
@@ -134,7 +136,8 @@ impl Tx {
         )?;
         let requested = RunEvent::CancelRequested { reason: reason(why) };
         self.log_event(id, locked.fence, &requested, now).await?;
-        Ok(())
+        let act = Act::new(Action::StopRequested).with("why", reason(why));
+        self.audit_job(act, id, Whose::Act).await
     }
 
     /// Locks a job's row for the rest of the transaction and tells where it stands.

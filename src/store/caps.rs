@@ -4,8 +4,10 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::row::{micros, row, without_nul};
 use super::{StoreError, Tx};
+use crate::audit::{Act, Action, person};
 use crate::ids::{JobId, RepoId, Subject};
 use crate::money::Usd;
 
@@ -93,6 +95,11 @@ impl Tx {
             .bind(cap.source.as_str()),
             execute
         )?;
+        let act = Act::new(Action::BudgetSet)
+            .by(person(&cap.by))
+            .with("micro_usd", cap.most.micros())
+            .with("micro_usd_before", before);
+        self.audit_job(act, &cap.source, Whose::Act).await?;
         Ok(before.map(Usd::from_micros))
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::jobs::{JobRow, job_columns};
+use super::jobs::JobRow;
 use super::row::{micros, parse, row};
-use super::{Heartbeat, StoreError, Tx};
+use super::turns::take_at_once;
+use super::{Heartbeat, Store, StoreError, Tx, answered};
 use crate::event::RunEvent;
 use crate::ids::JobId;
 use crate::job::{Job, JobState, Lease, LeasedJob};
@@ -18,42 +19,42 @@ use crate::secret::random_hex;
 /// again. Each time somebody else got a job, so this many misses in a row mean a crowd.
 const MAX_CLAIM_TRIES: usize = 16;
 
-/// A job whose work is stored and whose effects wait for a worker: nobody else may run its lane.
-macro_rules! next_publishing {
-    ($lock:literal) => {
-        concat!(
-            "SELECT id
-             FROM jobs
-             WHERE state = 'publishing'
-               AND lease_token IS NULL
-               AND run_at <= $1
-             ORDER BY priority DESC, run_at, id
-             LIMIT 1",
-            $lock
-        )
-    };
+/// Who wants how many jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The name in leases.
+    pub owner: &'a str,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// Most jobs taken.
+    pub most: u32,
+    /// How much may be at work at once.
+    pub limits: ClaimLimits,
 }
 
-/// A job that is ready and whose lane is free.
-macro_rules! next_queued {
-    ($lock:literal) => {
-        concat!(
-            "SELECT id
-             FROM jobs
-             WHERE state = 'queued'
-               AND run_at <= $1
-               AND NOT EXISTS (
-                   SELECT 1
-                   FROM jobs AS busy
-                   WHERE busy.repo_id = jobs.repo_id
-                     AND busy.lane = jobs.lane
-                     AND busy.state IN ('leased', 'waiting', 'publishing')
-               )
-             ORDER BY priority DESC, run_at, id
-             LIMIT 1",
-            $lock
-        )
-    };
+/// How many jobs may be in the hands of workers at once, of all processes together; 0 is any
+/// number. Commands that control work, and work that is done and only has to be published, go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClaimLimits {
+    /// In all.
+    pub total: u32,
+    /// Of one installation.
+    pub per_installation: u32,
+    /// Of one repository.
+    pub per_repository: u32,
+}
+
+impl ClaimLimits {
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl Claim<'_> {
+    pub(super) fn lease_seconds(&self) -> f64 {
+        self.lease.min(LONGEST_LEASE).as_secs_f64()
+    }
 }
 
 row! {
@@ -74,93 +75,59 @@ impl Held {
 }
 
 impl Tx {
-    /// T2. Takes the next ready job (publishing without a lease first, then queued) whose lane is
-    /// free: by priority, then by `run_at`, then by age.
+    /// T2. Takes the jobs whose turn it is, publishing ones without a lease first, then queued ones
+    /// whose lane is free: by priority, then by turn. Their leases share one token.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn claim_jobs(&mut self, claim: &Claim<'_>) -> Result<Vec<LeasedJob>, StoreError> {
+        let mut claimed = Vec::new();
+        for _ in 0..MAX_CLAIM_TRIES {
+            let now = self.db_now().await?;
+            let left = Claim {
+                most: claim
+                    .most
+                    .saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX)),
+                ..*claim
+            };
+            let chosen = self.choose(&left, now).await?;
+            if chosen.is_empty() {
+                break;
+            }
+            let token = random_hex::<16>();
+            for id in chosen {
+                let Some(row) = self.take(&id, claim, &token, later(now, claim.lease)).await? else {
+                    continue;
+                };
+                let leased = leased(row, claim.owner, &token)?;
+                let event = RunEvent::Claimed {
+                    worker: claim.owner.to_owned(),
+                    attempt: leased.job.attempt,
+                };
+                // The lane may have become free only after this transaction began to look.
+                let at = self.db_now().await?;
+                self.log_event(&leased.job.id, leased.job.fence, &event, at).await?;
+                claimed.push(leased);
+            }
+            if claimed.len() >= claim.most as usize {
+                break;
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// One job, without limits.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn claim_job(&mut self, owner: &str, lease: Duration) -> Result<Option<LeasedJob>, StoreError> {
-        let now = self.db_now().await?;
-        for _ in 0..MAX_CLAIM_TRIES {
-            let Some(id) = self.next_ready(now).await? else {
-                return Ok(None);
-            };
-            let token = random_hex::<16>();
-            let Some(row) = self.take(&id, owner, &token, later(now, lease)).await? else {
-                continue;
-            };
-            let job = Job::try_from(row)?;
-            let claimed = RunEvent::Claimed {
-                worker: owner.to_owned(),
-                attempt: job.attempt,
-            };
-            // The lane may have become free only after this transaction began to look.
-            let at = self.db_now().await?;
-            self.log_event(&job.id, job.fence, &claimed, at).await?;
-            return Ok(Some(LeasedJob {
-                lease: Lease {
-                    job: job.id.clone(),
-                    fence: job.fence,
-                    token,
-                    owner: owner.to_owned(),
-                },
-                resumes_publishing: job.state == JobState::Publishing,
-                job,
-            }));
-        }
-        Ok(None)
-    }
-
-    /// The only statements whose text differs: PostgreSQL passes over rows that another worker is
-    /// claiming, SQLite has one writer at a time anyway.
-    async fn next_ready(&mut self, now: DateTime<Utc>) -> Result<Option<String>, StoreError> {
-        let (publishing, queued) = match self {
-            Tx::Sqlite(_) => (next_publishing!(""), next_queued!("")),
-            Tx::Postgres(_) => (
-                next_publishing!(" FOR UPDATE SKIP LOCKED"),
-                next_queued!(" FOR UPDATE SKIP LOCKED"),
-            ),
+        let claim = Claim {
+            owner,
+            lease,
+            most: 1,
+            limits: ClaimLimits::default(),
         };
-        let resumed: Option<String> = on_db!(self, sqlx::query_scalar(publishing).bind(now), fetch_optional)?;
-        if resumed.is_some() {
-            return Ok(resumed);
-        }
-        Ok(on_db!(self, sqlx::query_scalar(queued).bind(now), fetch_optional)?)
-    }
-
-    /// Writes the lease. `None` when another worker took the lane since we looked; the savepoint
-    /// keeps the transaction usable after that.
-    async fn take(
-        &mut self,
-        id: &str,
-        owner: &str,
-        token: &str,
-        lease_until: DateTime<Utc>,
-    ) -> Result<Option<JobRow>, StoreError> {
-        on_db!(self, sqlx::query("SAVEPOINT take"), execute)?;
-        let taken: Result<Option<JobRow>, sqlx::Error> = on_db!(
-            self,
-            sqlx::query_as(concat!(
-                "UPDATE jobs
-                 SET state = CASE state WHEN 'queued' THEN 'leased' ELSE state END,
-                     fence = fence + 1,
-                     attempt = attempt + 1,
-                     lease_token = $2,
-                     lease_owner = $3,
-                     lease_until = $4
-                 WHERE id = $1
-                   AND state IN ('queued', 'publishing')
-                   AND lease_token IS NULL
-                 RETURNING ",
-                job_columns!()
-            ))
-            .bind(id)
-            .bind(token)
-            .bind(owner)
-            .bind(lease_until),
-            fetch_optional
-        );
-        self.end_savepoint(taken).await
+        Ok(self.claim_jobs(&claim).await?.pop())
     }
 
     /// Ends the savepoint `take`: a broken unique index becomes `None` and is undone.
@@ -169,11 +136,7 @@ impl Tx {
         result: Result<Option<T>, sqlx::Error>,
     ) -> Result<Option<T>, StoreError> {
         let result = match result {
-            Err(error)
-                if error
-                    .as_database_error()
-                    .is_some_and(|error| error.is_unique_violation()) =>
-            {
+            Err(error) if is_taken(&error) => {
                 on_db!(self, sqlx::query("ROLLBACK TO SAVEPOINT take"), execute)?;
                 None
             }
@@ -267,6 +230,58 @@ impl Tx {
         )?;
         one_row(noted, &lease.job)
     }
+}
+
+impl Store {
+    /// As [`Tx::claim_jobs`] in a transaction of its own. On PostgreSQL and without limits it is one
+    /// statement: what a claim costs there is the ways to the server and back.
+    ///
+    /// # Errors
+    /// Those of the database. After [`StoreError::Unavailable`] it is not known whether jobs were
+    /// taken; their leases end by themselves.
+    pub async fn claim_jobs(&self, claim: &Claim<'_>) -> Result<Vec<LeasedJob>, StoreError> {
+        match self {
+            Store::Postgres(store) if !claim.limits.any() => {
+                let mut connection = store.connection().await?;
+                for _ in 0..MAX_CLAIM_TRIES {
+                    let token = random_hex::<16>();
+                    match answered(take_at_once(&mut connection, claim, &token)).await {
+                        Ok(rows) => return rows.into_iter().map(|row| leased(row, claim.owner, &token)).collect(),
+                        // Somebody took a lane of one of them at this moment.
+                        Err(error) if is_taken(&error) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Ok(Vec::new())
+            }
+            _ => {
+                let mut tx = self.begin().await?;
+                let claimed = tx.claim_jobs(claim).await?;
+                tx.commit().await?;
+                Ok(claimed)
+            }
+        }
+    }
+}
+
+fn leased(row: JobRow, owner: &str, token: &str) -> Result<LeasedJob, StoreError> {
+    let job = Job::try_from(row)?;
+    Ok(LeasedJob {
+        lease: Lease {
+            job: job.id.clone(),
+            fence: job.fence,
+            token: token.to_owned(),
+            owner: owner.to_owned(),
+        },
+        resumes_publishing: job.state == JobState::Publishing,
+        job,
+    })
+}
+
+fn is_taken(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.is_unique_violation())
 }
 
 /// A write under a lease touches its one job, or the lease is not what the caller thinks.

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool, SqlSafeStr as _, SqlitePool};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, SqlSafeStr as _};
 
 use super::doorbell::Bell;
-use super::{OpenTx, Store, StoreError};
+use super::group::{Lent, Writer};
+use super::{OpenTx, Store, StoreError, answered, compat};
 use crate::secret::Secret;
 
 /// Longest wait for a free connection, and on SQLite for another process's transaction.
@@ -24,14 +25,25 @@ const MIGRATE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for transactions in progress when the store is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Longest wait for a connection to come back from a transaction that was dropped. One that does not is
+/// given up: the pool itself would wait for it for as long as the network says nothing, a quarter of an hour.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Milliseconds that PostgreSQL gives a statement, a wait for a lock and an idle transaction.
 /// Our statements take a few; whatever takes seconds holds up everybody else.
-const POSTGRES_LIMITS: [(&str, &str); 4] = [
+/// And how soon the server forgets a client whose machine or network is gone.
+const POSTGRES_LIMITS: [(&str, &str); 9] = [
     ("statement_timeout", "5000"),
     ("lock_timeout", "2000"),
     ("idle_in_transaction_session_timeout", "10000"),
     // The guards rely on seeing what was committed before each statement.
     ("default_transaction_isolation", "read committed"),
+    // What GitHub was told that we took must outlive the server, whatever its own default is.
+    ("synchronous_commit", "on"),
+    ("tcp_keepalives_idle", "30"),
+    ("tcp_keepalives_interval", "10"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "30000"),
 ];
 
 /// The limits while migrating: an index over a large table takes minutes.
@@ -40,7 +52,7 @@ const POSTGRES_MIGRATE_LIMITS: [(&str, &str); 2] = [("statement_timeout", "60000
 /// A SQLite file.
 #[derive(Clone)]
 pub struct SqliteStore {
-    pool: SqlitePool,
+    writer: Writer,
     options: Arc<SqliteConnectOptions>,
     bell: Bell,
 }
@@ -96,14 +108,10 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true);
         use_wal(&options).await?;
-        let pool = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(BUSY_TIMEOUT)
-            .connect_with(options.clone())
-            .await?;
+        let options = Arc::new(options);
         Ok(Self {
-            pool,
-            options: Arc::new(options),
+            writer: Writer::open(Arc::clone(&options)).await?,
+            options,
             bell: Bell::default(),
         })
     }
@@ -118,17 +126,17 @@ impl SqliteStore {
             .connect()
             .await?;
         let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-        migrator().run_direct(None, &mut *tx, false).await?;
+        let mut migrator = migrator();
+        let oldest = compat::sqlite(&mut tx).await;
+        migrator.set_ignore_missing(compat::may_run(&migrator, oldest));
+        migrator.run_direct(None, &mut *tx, false).await?;
         tx.commit().await?;
         connection.close().await?;
         Ok(())
     }
 
-    pub(super) async fn begin(&self) -> Result<OpenTx<sqlx::Sqlite>, StoreError> {
-        // A deferred transaction that reads and then writes fails when another process wrote
-        // in between, without waiting.
-        let tx = self.pool.begin_with("BEGIN IMMEDIATE").await?;
-        Ok(OpenTx::new(tx, &self.bell))
+    pub(super) async fn begin(&self) -> Result<OpenTx<Lent>, StoreError> {
+        Ok(OpenTx::new(self.writer.begin(BUSY_TIMEOUT).await?, &self.bell))
     }
 
     pub(super) fn bell(&self) -> &Bell {
@@ -137,7 +145,7 @@ impl SqliteStore {
 
     pub(super) async fn close(&self) {
         // What does not end in time is cut off with the process; nothing committed is lost.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.pool.close()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer.close()).await;
     }
 }
 
@@ -152,6 +160,7 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections.max(1))
             .acquire_timeout(BUSY_TIMEOUT)
+            .after_release(|connection, _| Box::pin(comes_back(connection)))
             .connect_lazy_with(options.clone());
         Ok(Self {
             pool,
@@ -162,15 +171,23 @@ impl PostgresStore {
 
     pub(super) async fn migrate(&self) -> Result<(), StoreError> {
         let mut connection = connect(&self.options.as_ref().clone().options(POSTGRES_MIGRATE_LIMITS)).await?;
+        let mut migrator = migrator();
+        let oldest = compat::postgres(&mut connection).await;
+        migrator.set_ignore_missing(compat::may_run(&migrator, oldest));
         // When it fails, the advisory lock goes with the connection.
-        migrator().run_direct(None, &mut connection, false).await?;
+        migrator.run_direct(None, &mut connection, false).await?;
         connection.close().await?;
         Ok(())
     }
 
-    pub(super) async fn begin(&self) -> Result<OpenTx<sqlx::Postgres>, StoreError> {
-        let tx = self.pool.begin().await?;
+    pub(super) async fn begin(&self) -> Result<OpenTx<sqlx::Transaction<'static, Postgres>>, StoreError> {
+        let tx = answered(self.pool.begin()).await?;
         Ok(OpenTx::new(tx, &self.bell))
+    }
+
+    /// A connection outside a transaction, for one statement that needs no other.
+    pub(super) async fn connection(&self) -> Result<sqlx::pool::PoolConnection<Postgres>, StoreError> {
+        Ok(self.pool.acquire().await?)
     }
 
     pub(super) fn bell(&self) -> &Bell {
@@ -197,6 +214,16 @@ async fn connect(options: &PgConnectOptions) -> Result<PgConnection, StoreError>
             BUSY_TIMEOUT.as_secs()
         ))),
     }
+}
+
+/// Whether a connection may go back into the pool. After a commit nothing is open and nothing is asked;
+/// after a transaction that was dropped the rollback is still to be sent.
+async fn comes_back(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    if !connection.should_flush() {
+        return Ok(true);
+    }
+    let back = tokio::time::timeout(RETURN_TIMEOUT, connection.ping()).await;
+    Ok(matches!(back, Ok(Ok(()))))
 }
 
 /// Creates the file for its owner only; SQLite gives its companions (`-wal`, `-shm`) the same mode.
@@ -231,6 +258,11 @@ async fn use_wal(options: &SqliteConnectOptions) -> Result<(), StoreError> {
     }
 }
 
+/// The version of the schema that this program brings databases to.
+pub(super) fn schema_version() -> i64 {
+    migrator().iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
 /// All migrations, for both databases. They only go forward.
 fn migrator() -> Migrator {
     let migrations = [
@@ -246,6 +278,15 @@ fn migrator() -> Migrator {
         (6, "steering", include_str!("../../migrations/0006_steering.sql")),
         (7, "reminders", include_str!("../../migrations/0007_reminders.sql")),
         (8, "labels", include_str!("../../migrations/0008_labels.sql")),
+        (9, "milestones", include_str!("../../migrations/0009_milestones.sql")),
+        (10, "schedules", include_str!("../../migrations/0010_schedules.sql")),
+        (11, "queue_items", include_str!("../../migrations/0011_queue_items.sql")),
+        (12, "missions", include_str!("../../migrations/0012_missions.sql")),
+        (13, "queue", include_str!("../../migrations/0013_queue.sql")),
+        (14, "audit", include_str!("../../migrations/0014_audit.sql")),
+        (15, "budgets", include_str!("../../migrations/0015_budgets.sql")),
+        (17, "compat", include_str!("../../migrations/0017_compat.sql")),
+        (16, "recovery", include_str!("../../migrations/0016_recovery.sql")),
     ];
     Migrator::with_migrations(
         migrations

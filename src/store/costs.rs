@@ -77,18 +77,27 @@ macro_rules! sums {
             "SELECT ",
             $name,
             " AS name,
-                 COUNT(*) AS calls,
+                 CAST(COALESCE(SUM(calls), 0) AS BIGINT) AS calls,
                  CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT) AS input_tokens,
                  CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT) AS output_tokens,
                  CAST(COALESCE(SUM(micro_usd), 0) AS BIGINT) AS micro_usd,
-                 CAST(COALESCE(SUM(CASE WHEN micro_usd IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS unpriced_calls,
-                 CAST(COALESCE(SUM(
-                     CASE WHEN micro_usd IS NULL THEN input_tokens + output_tokens ELSE 0 END
-                 ), 0) AS BIGINT) AS unpriced_tokens
-             FROM ledger
+                 CAST(COALESCE(SUM(unpriced_calls), 0) AS BIGINT) AS unpriced_calls,
+                 CAST(COALESCE(SUM(unpriced_tokens), 0) AS BIGINT) AS unpriced_tokens
+             FROM (
+                 SELECT job_id, day, repo_id, repo, installation_id, subject, model, 1 AS calls, input_tokens,
+                        output_tokens, micro_usd,
+                        CASE WHEN micro_usd IS NULL THEN 1 ELSE 0 END AS unpriced_calls,
+                        CASE WHEN micro_usd IS NULL THEN input_tokens + output_tokens ELSE 0 END AS unpriced_tokens
+                 FROM ledger
+                 WHERE at >= $1
+                 UNION ALL
+                 SELECT 'archived' AS job_id, day, repo_id, repo, installation_id, subject, model, calls, input_tokens,
+                        output_tokens, micro_usd, unpriced_calls, unpriced_tokens
+                 FROM ledger_days
+                 WHERE day >= $4
+             ) AS ledger
              LEFT JOIN repositories ON repositories.id = ledger.repo_id
-             WHERE ledger.at >= $1
-               AND ($2 = '' OR LOWER(COALESCE(repositories.name, ledger.repo)) = $2)
+             WHERE ($2 = '' OR LOWER(COALESCE(repositories.name, ledger.repo)) = $2)
              ",
             $group,
             " ORDER BY ",
@@ -100,7 +109,8 @@ macro_rules! sums {
 
 const IN_ALL: &str = sums!("'all'", "", "calls");
 const BY_JOB: &str = sums!(
-    "job_id || ' ' || MAX(COALESCE(repositories.name, ledger.repo)) || ' ' || MAX(subject)",
+    "CASE WHEN job_id = 'archived' THEN 'archived jobs'
+          ELSE job_id || ' ' || MAX(COALESCE(repositories.name, ledger.repo)) || ' ' || MAX(subject) END",
     "GROUP BY job_id",
     "micro_usd DESC, calls DESC, name DESC"
 );
@@ -137,13 +147,15 @@ impl Tx {
             CostsBy::Installation => BY_INSTALLATION,
             CostsBy::Model => BY_MODEL,
         };
+        let since = filter.since.unwrap_or(DateTime::UNIX_EPOCH);
         let repo = filter.repo.as_ref().map(|repo| repo.as_str().to_lowercase());
         let sums: Vec<Sums> = on_db!(
             self,
             sqlx::query_as(query)
-                .bind(filter.since.unwrap_or(DateTime::UNIX_EPOCH))
+                .bind(since)
                 .bind(repo.as_deref().unwrap_or_default())
-                .bind(i64::from(filter.limit)),
+                .bind(i64::from(filter.limit))
+                .bind(since.format("%Y-%m-%d").to_string()),
             fetch_all
         )?;
         Ok(sums.into_iter().map(CostRow::from).collect())

@@ -9,11 +9,16 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::answered;
+
 /// The channel on PostgreSQL.
 const CHANNEL: &str = "forgehand_jobs";
 
 /// Pause before the listener connects again, so that a server that is down is not hammered.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// After a silence of this length the listener asks whether it is still heard.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Shared by all clones of a store.
 #[derive(Clone, Default)]
@@ -67,8 +72,15 @@ async fn listen_until_broken(options: PgConnectOptions, bell: &Notify) -> Result
     // Whoever rang while nobody listened was not heard.
     bell.notify_waiters();
     loop {
-        // `None` means that the connection was lost and is there again: look as well.
-        let _ = listener.try_recv().await?;
+        match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+            // `None` means that the connection was lost and is there again: look as well.
+            Ok(heard) => drop(heard?),
+            // Who only listens never learns that the other end is gone.
+            Err(_) => {
+                answered(listener.listen(CHANNEL)).await?;
+                continue;
+            }
+        }
         bell.notify_waiters();
         bell.notify_one();
     }

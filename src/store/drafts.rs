@@ -4,8 +4,10 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::row::{count, from_json, micros, parse, row, to_json, without_nul};
 use super::{StoreError, Tx};
+use crate::audit::{Act, Action, person};
 use crate::draft::{DraftState, NewOffer, Offer};
 use crate::ids::{DraftId, RepoId, Subject};
 use crate::job::{Job, Lease};
@@ -62,9 +64,11 @@ impl Tx {
             self,
             sqlx::query_scalar(
                 "SELECT COALESCE(MAX(number), 0)
-                 FROM drafts
-                 WHERE repo_id = $1
-                   AND subject = $2"
+                 FROM (
+                     SELECT number FROM drafts WHERE repo_id = $1 AND subject = $2
+                     UNION ALL
+                     SELECT last_number AS number FROM draft_numbers WHERE repo_id = $1 AND subject = $2
+                 ) AS numbers"
             )
             .bind(job.repo_id.as_i64())
             .bind(job.subject.to_string()),
@@ -222,6 +226,12 @@ impl Tx {
             .bind(micros(at)),
             execute
         )?;
+        if confirmed == 1 {
+            let act = Act::new(Action::DraftConfirmed)
+                .by(person(by))
+                .with("draft", id.as_str());
+            self.audit_job(act, &lease.job, Whose::Act).await?;
+        }
         Ok(confirmed == 1)
     }
 

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::row::{count, from_json, parse, reason, row, to_json, without_nul};
 use super::{StoreError, Tx};
 use crate::effect::{Effect, EffectState, NewEffect};
+use crate::event::RunEvent;
 use crate::ids::{EffectId, JobId};
 use crate::job::Lease;
 
@@ -22,6 +23,8 @@ row! {
         tries: i64,
         remote_id: Option<String>,
         problem: Option<String>,
+        unclear: i64,
+        repaired: Option<String>,
     }
 }
 
@@ -44,7 +47,7 @@ impl Tx {
         let stored: Vec<Stored> = on_db!(
             self,
             sqlx::query_as(
-                "SELECT id, seq, dedupe_key, body, state, fence, sent_at, tries, remote_id, problem
+                "SELECT id, seq, dedupe_key, body, state, fence, sent_at, tries, remote_id, problem, unclear, repaired
                  FROM effects
                  WHERE job_id = $1
                  ORDER BY seq"
@@ -102,7 +105,8 @@ impl Tx {
                      sent_at = COALESCE($5, sent_at),
                      tries = tries + $6,
                      remote_id = COALESCE($7, remote_id),
-                     problem = $8
+                     problem = $8,
+                     unclear = unclear + $9
                  WHERE job_id = $1
                    AND seq = $2
                    AND state NOT IN ('done', 'skipped', 'failed')
@@ -115,7 +119,8 @@ impl Tx {
             .bind(sent_at)
             .bind(i64::from(sent_at.is_some()))
             .bind(remote_id.map(without_nul))
-            .bind(problem.map(reason)),
+            .bind(problem.map(reason))
+            .bind(i64::from(state == EffectState::Unknown && remote_id.is_none())),
             execute
         )?;
         if moved != 1 {
@@ -128,7 +133,89 @@ impl Tx {
         if state.is_final() {
             self.note_progress(lease).await?;
         }
+        self.audit_effect(&lease.job, seq).await?;
         Ok(())
+    }
+
+    /// The call of an effect that is `sending` is about to be sent: what is measured from now on is
+    /// how long it may take to arrive, without the looks before it.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`]; [`StoreError::Corrupt`] when the effect is not sending.
+    pub async fn stamp_effect(&mut self, lease: &Lease, seq: i64) -> Result<(), StoreError> {
+        self.hold(lease).await?;
+        let now = self.db_now().await?;
+        let stamped = on_db!(
+            self,
+            sqlx::query(
+                "UPDATE effects
+                 SET sent_at = $4,
+                     fence = $3
+                 WHERE job_id = $1
+                   AND seq = $2
+                   AND state = 'sending'"
+            )
+            .bind(lease.job.as_str())
+            .bind(seq)
+            .bind(lease.fence)
+            .bind(now),
+            execute
+        )?;
+        is_sending(stamped, lease, seq)
+    }
+
+    /// A call that was held or refused for a limit did nothing: the effect is as it was, and the try
+    /// does not count.
+    ///
+    /// # Errors
+    /// As [`Tx::stamp_effect`].
+    pub async fn put_back_effect(&mut self, lease: &Lease, seq: i64, why: &str) -> Result<(), StoreError> {
+        self.hold(lease).await?;
+        let put_back = on_db!(
+            self,
+            sqlx::query(
+                "UPDATE effects
+                 SET state = 'pending',
+                     tries = tries - 1,
+                     fence = $3,
+                     problem = $4
+                 WHERE job_id = $1
+                   AND seq = $2
+                   AND state = 'sending'"
+            )
+            .bind(lease.job.as_str())
+            .bind(seq)
+            .bind(lease.fence)
+            .bind(reason(why)),
+            execute
+        )?;
+        is_sending(put_back, lease, seq)
+    }
+
+    /// What an effect made twice was taken away again, once; it goes into the log with it.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`]; [`StoreError::Corrupt`] when there is no such effect.
+    pub async fn note_repaired(&mut self, lease: &Lease, seq: i64, what: &str) -> Result<(), StoreError> {
+        let noted = on_db!(
+            self,
+            sqlx::query(
+                "UPDATE effects
+                 SET repaired = $3
+                 WHERE job_id = $1
+                   AND seq = $2"
+            )
+            .bind(lease.job.as_str())
+            .bind(seq)
+            .bind(reason(what)),
+            execute
+        )?;
+        if noted != 1 {
+            return Err(StoreError::Corrupt(format!("job {} has no effect {seq}", lease.job)));
+        }
+        let at = self.db_now().await?;
+        let noted = RunEvent::Noted { text: reason(what) };
+        self.append_event(lease, &noted, at).await.map(drop)
     }
 
     /// Inserts effects of a job that this transaction holds; those that exist stay.
@@ -242,6 +329,7 @@ impl Tx {
             sqlx::query(
                 "UPDATE effects
                  SET state = 'unknown',
+                     unclear = unclear + 1,
                      problem = 'the worker stopped before the outcome of the call was known'
                  WHERE job_id = $1
                    AND state = 'sending'"
@@ -281,6 +369,17 @@ impl Tx {
     }
 }
 
+/// One row was found in the state that the statement asked for.
+fn is_sending(rows: u64, lease: &Lease, seq: i64) -> Result<(), StoreError> {
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt(format!(
+        "effect {seq} of job {} is not sending",
+        lease.job
+    )))
+}
+
 impl Stored {
     fn into_effect(self, job: &JobId) -> Result<Effect, StoreError> {
         Ok(Effect {
@@ -295,6 +394,8 @@ impl Stored {
             tries: count("effects.tries", self.tries)?,
             remote_id: self.remote_id,
             problem: self.problem,
+            unclear: count("effects.unclear", self.unclear)?,
+            repaired: self.repaired,
         })
     }
 }

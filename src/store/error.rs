@@ -20,8 +20,18 @@ impl From<sqlx::Error> for StoreError {
                 StoreError::Unavailable(error.to_string())
             }
             Error::Database(_) if may_pass(&error) => StoreError::Unavailable(error.to_string()),
+            Error::Database(_) if is_damaged(&error) => StoreError::Corrupt(format!(
+                "the file is damaged; keep a copy of it, and put a backup in its place ({error})"
+            )),
             _ => StoreError::Corrupt(error.to_string()),
         }
+    }
+}
+
+#[cfg(feature = "failpoints")]
+impl From<crate::fault::Injected> for StoreError {
+    fn from(injected: crate::fault::Injected) -> Self {
+        StoreError::Unavailable(injected.to_string())
     }
 }
 
@@ -58,6 +68,15 @@ fn may_pass(error: &sqlx::Error) -> bool {
             .is_some_and(sqlite_may_pass);
     }
     false
+}
+
+/// CORRUPT and NOTADB of SQLite. A server says such things of itself in its own log.
+fn is_damaged(error: &sqlx::Error) -> bool {
+    let Some(error) = error.as_database_error() else {
+        return false;
+    };
+    let code: Option<i32> = error.code().and_then(|code| code.parse().ok());
+    error.try_downcast_ref::<SqliteError>().is_some() && code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }
 
 /// Classes and codes of PostgreSQL: connection, sign-in, missing database, deadlock and

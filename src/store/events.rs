@@ -34,6 +34,7 @@ impl Tx {
         if let Some(charge) = event.charge() {
             self.charge(&lease.job, seq, &charge, at).await?;
         }
+        self.audit_event(&lease.job, lease.fence, event).await?;
         Ok(seq)
     }
 

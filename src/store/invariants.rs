@@ -8,6 +8,15 @@ use super::{StoreError, Tx, Violation};
 /// A lease that ended so long ago should have been recovered many times over.
 const STUCK_AFTER: TimeDelta = TimeDelta::minutes(10);
 
+/// What belongs to a job is gone this long after its end.
+const LEFT_AFTER: TimeDelta = TimeDelta::seconds(60);
+
+/// Whether a delivery's job is still there is looked at for so long; later it may be in the archive.
+const RECENT: TimeDelta = TimeDelta::days(1);
+
+/// Deliveries are never removed sooner, whatever the configuration says.
+const KEPT: TimeDelta = TimeDelta::days(3);
+
 /// Most findings of one kind that are told; the first ones say enough.
 const MAX_FINDINGS: i64 = 100;
 
@@ -18,6 +27,8 @@ impl Tx {
     /// Those of the database.
     pub async fn violations(&mut self) -> Result<Vec<Violation>, StoreError> {
         let mut found = Vec::new();
+        found.extend(told("I1", self.jobs_nobody_asked_for().await?));
+        found.extend(told("I1", self.jobs_that_were_lost().await?));
         found.extend(told("I2", self.crowded_lanes().await?));
         found.extend(told("I3", self.claims_out_of_order().await?));
         found.extend(told("I4", self.fences_going_back().await?));
@@ -25,10 +36,14 @@ impl Tx {
         found.extend(told("I6", self.too_many_attempts().await?));
         found.extend(told("I7", self.done_too_early().await?));
         found.extend(told("I8", self.dead_without_reason().await?));
+        found.extend(told("I8", self.told_twice().await?));
         found.extend(told("I9", self.done_without_trace().await?));
         found.extend(told("I11", self.open_after_the_end().await?));
         found.extend(told("I12", self.waiting_for_nothing().await?));
+        found.extend(told("I13", self.set_aside_for_nobody().await?));
+        found.extend(told("I14", self.of_another_place().await?));
         found.extend(told("I15", self.charges_beside_the_log().await?));
+        found.extend(self.broken_audit().await?);
         Ok(found)
     }
 
@@ -260,6 +275,147 @@ impl Tx {
                        AND job_events.seq = ledger.seq
                        AND kind IN ('model_replied', 'model_failed', 'shortened')
                  )
+                 LIMIT $1"
+            )
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+}
+
+impl Tx {
+    /// A job that somebody asked for on GitHub was made in the transaction of the delivery that asked for
+    /// it, as far back as deliveries are kept for sure. (Words that came too late become a job of their own.)
+    async fn jobs_nobody_asked_for(&mut self) -> Result<Vec<String>, StoreError> {
+        let since = self.db_now().await? - KEPT;
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || jobs.id || ' was asked for on GitHub by no delivery'
+                 FROM jobs
+                 WHERE jobs.created_at > (SELECT MIN(received_at) FROM deliveries)
+                   AND jobs.created_at > $2
+                   AND (jobs.request LIKE '{\"trigger\":{\"by\":\"label\"%'
+                        OR jobs.request LIKE '{\"trigger\":{\"by\":\"comment\"%'
+                        OR jobs.request LIKE '{\"trigger\":{\"by\":\"review_comment\"%'
+                        OR jobs.request LIKE '{\"trigger\":{\"by\":\"review\"%')
+                   AND COALESCE(jobs.dedupe_key, '') NOT LIKE 'fix:of:%'
+                   AND NOT EXISTS (
+                       SELECT 1
+                       FROM deliveries
+                       WHERE deliveries.repo_id = jobs.repo_id
+                         AND deliveries.received_at = jobs.created_at
+                   )
+                 LIMIT $1"
+            )
+            .bind(MAX_FINDINGS)
+            .bind(since),
+            fetch_all
+        )?)
+    }
+
+    /// What a delivery of the last day became is there.
+    async fn jobs_that_were_lost(&mut self) -> Result<Vec<String>, StoreError> {
+        let since: DateTime<Utc> = self.db_now().await? - RECENT;
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'delivery ' || deliveries.guid || ' became ' || SUBSTR(deliveries.outcome, 1, made.length + 26)
+                        || ', which is not there'
+                 FROM deliveries
+                 JOIN (
+                     SELECT 'fix job %' AS words, 8 AS length
+                     UNION ALL SELECT 'plan job %', 9
+                     UNION ALL SELECT 'ask job %', 8
+                     UNION ALL SELECT 'review job %', 11
+                     UNION ALL SELECT 'rebase job %', 11
+                     UNION ALL SELECT 'draft job %', 10
+                     UNION ALL SELECT 'stop job %', 9
+                     UNION ALL SELECT 'answer job %', 11
+                 ) AS made ON deliveries.outcome LIKE made.words
+                 WHERE deliveries.received_at > $1
+                   AND NOT EXISTS (
+                       SELECT 1
+                       FROM jobs
+                       WHERE jobs.id = SUBSTR(deliveries.outcome, made.length + 1, 26)
+                   )
+                 LIMIT $2"
+            )
+            .bind(since)
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+
+    /// People were told of a job's death at most once in its round, which has a thousand positions.
+    async fn told_twice(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || jobs.id || ' is dead and has ' || CAST(COUNT(*) AS TEXT) || ' status comments'
+                 FROM effects
+                 JOIN jobs ON jobs.id = effects.job_id
+                 WHERE jobs.state = 'dead'
+                   AND effects.kind = 'status_comment'
+                   AND effects.state IN ('done', 'unknown')
+                   AND effects.seq > jobs.round * 1000
+                 GROUP BY jobs.id
+                 HAVING COUNT(*) > 1
+                 LIMIT $1"
+            )
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+
+    /// No money is set aside for a job that is over. (Leases of such jobs are I5.)
+    async fn set_aside_for_nobody(&mut self) -> Result<Vec<String>, StoreError> {
+        let before: DateTime<Utc> = self.db_now().await? - LEFT_AFTER;
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || jobs.id || ' is ' || jobs.state || ' and has money set aside'
+                 FROM reservations
+                 JOIN jobs ON jobs.id = reservations.job_id
+                 WHERE jobs.state IN ('done', 'dead', 'cancelled')
+                   AND jobs.finished_at < $1
+                 LIMIT $2"
+            )
+            .bind(before)
+            .bind(MAX_FINDINGS),
+            fetch_all
+        )?)
+    }
+
+    /// What names a job is of the job's repository and installation.
+    async fn of_another_place(&mut self) -> Result<Vec<String>, StoreError> {
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT 'job ' || jobs.id || ', ledger ' || CAST(ledger.seq AS TEXT) || ': of another place'
+                 FROM ledger
+                 JOIN jobs ON jobs.id = ledger.job_id
+                 WHERE ledger.repo_id <> jobs.repo_id
+                    OR ledger.installation_id <> jobs.installation_id
+                    OR ledger.subject <> jobs.subject
+                 UNION ALL
+                 SELECT 'job ' || jobs.id || ', reservation: of another place'
+                 FROM reservations
+                 JOIN jobs ON jobs.id = reservations.job_id
+                 WHERE reservations.repo_id <> jobs.repo_id
+                    OR reservations.installation_id <> jobs.installation_id
+                    OR reservations.subject <> jobs.subject
+                 UNION ALL
+                 SELECT 'job ' || jobs.id || ', draft ' || drafts.id || ': of another repository'
+                 FROM drafts
+                 JOIN jobs ON jobs.id = drafts.job_id
+                 WHERE drafts.repo_id <> jobs.repo_id
+                 UNION ALL
+                 SELECT 'job ' || jobs.id || ', queue item ' || CAST(queue_items.number AS TEXT)
+                        || ': of another repository'
+                 FROM queue_items
+                 JOIN jobs ON jobs.id = queue_items.job_id
+                 WHERE queue_items.repo_id <> jobs.repo_id
                  LIMIT $1"
             )
             .bind(MAX_FINDINGS),

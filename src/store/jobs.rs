@@ -50,6 +50,49 @@ row! {
     }
 }
 
+/// The turn of a job that comes: behind the last one of its repository, but not before the head of
+/// the queue. `turns` has the reasons. The parameters are those of [`Tx::insert_job`].
+macro_rules! next_turn {
+    () => {
+        "(WITH RECURSIVE in_line(repo, place) AS (
+              SELECT MIN(repo_id), 1
+              FROM jobs
+              WHERE state = 'queued'
+                AND installation_id = $4
+              UNION ALL
+              SELECT (
+                         SELECT MIN(repo_id)
+                         FROM jobs
+                         WHERE state = 'queued'
+                           AND installation_id = $4
+                           AND repo_id > in_line.repo
+                     ),
+                     in_line.place + 1
+              FROM in_line
+              WHERE in_line.repo IS NOT NULL
+                AND in_line.place < 20
+          ),
+          queue(head, last, step) AS (
+              SELECT COALESCE(
+                         (
+                             SELECT turn
+                             FROM jobs
+                             WHERE state = 'queued'
+                               AND priority = $9
+                               AND run_at <= $14
+                             ORDER BY turn
+                             LIMIT 1
+                         ),
+                         0
+                     ),
+                     (SELECT MAX(turn) FROM jobs WHERE state = 'queued' AND installation_id = $4 AND repo_id = $2),
+                     (SELECT 1000 * COUNT(repo) FROM in_line)
+          )
+          SELECT CASE WHEN last + step > head THEN last + step ELSE head END
+          FROM queue)"
+    };
+}
+
 impl Tx {
     /// T1. `None` when a non-final job has the same dedupe key. Also writes the `queued` event.
     ///
@@ -57,16 +100,24 @@ impl Tx {
     /// Those of the database.
     pub async fn insert_job(&mut self, job: &NewJob, now: DateTime<Utc>) -> Result<Option<JobId>, StoreError> {
         let id = JobId::new(now);
+        // Whoever wants it at once means at once, also where their clock is ahead of the database's, by
+        // which jobs are claimed.
+        let run_at = match job.run_at <= now {
+            true => job.run_at.min(self.db_now().await?),
+            false => job.run_at,
+        };
         let inserted = on_db!(
             self,
-            sqlx::query(
+            sqlx::query(concat!(
                 "INSERT INTO jobs
                      (id, repo_id, repo, installation_id, kind, subject, lane, dedupe_key, state, priority, run_at,
-                      attempt, max_attempts, lost_leases, round, fence, request, pins, created_at)
+                      attempt, max_attempts, lost_leases, round, fence, request, pins, created_at, unattended, turn)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', $9, $10,
-                      0, $11, 0, 0, 0, $12, $13, $14)
+                      0, $11, 0, 0, 0, $12, $13, $14, $15, ",
+                next_turn!(),
+                ")
                  ON CONFLICT DO NOTHING"
-            )
+            ))
             .bind(id.as_str())
             .bind(job.repo_id.as_i64())
             .bind(job.repo.as_str())
@@ -76,11 +127,12 @@ impl Tx {
             .bind(without_nul(&job.lane()))
             .bind(job.dedupe_key.as_deref().map(without_nul))
             .bind(i64::from(job.priority))
-            .bind(micros(job.run_at))
+            .bind(micros(run_at))
             .bind(i64::from(job.max_attempts))
             .bind(to_json("jobs.request", &job.request)?)
             .bind(to_json("jobs.pins", &job.pins)?)
-            .bind(micros(now)),
+            .bind(micros(now))
+            .bind(job.request.trigger.is_unattended()),
             execute
         )?;
         if inserted == 0 {
@@ -109,9 +161,19 @@ impl Tx {
     /// # Errors
     /// [`StoreError::Corrupt`] when a column does not parse.
     pub async fn jobs(&mut self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
-        let rows: Vec<JobRow> = on_db!(
-            self,
-            sqlx::query_as(concat!(
+        // What may be absent keeps databases from using an index, and every delivery asks for a subject's jobs.
+        let select = match (&filter.repo_id, &filter.subject) {
+            (Some(_), Some(_)) => concat!(
+                "SELECT ",
+                job_columns!(),
+                " FROM jobs
+                 WHERE repo_id = $2
+                   AND subject = $3
+                   AND ($1 = '' OR $1 LIKE '%,' || state || ',%')
+                 ORDER BY id DESC
+                 LIMIT $4"
+            ),
+            _ => concat!(
                 "SELECT ",
                 job_columns!(),
                 " FROM jobs
@@ -120,11 +182,15 @@ impl Tx {
                    AND ($3 IS NULL OR subject = $3)
                  ORDER BY id DESC
                  LIMIT $4"
-            ))
-            .bind(state_list(&filter.states))
-            .bind(filter.repo_id.map(RepoId::as_i64))
-            .bind(filter.subject.as_ref().map(ToString::to_string))
-            .bind(i64::from(filter.limit)),
+            ),
+        };
+        let rows: Vec<JobRow> = on_db!(
+            self,
+            sqlx::query_as(select)
+                .bind(state_list(&filter.states))
+                .bind(filter.repo_id.map(RepoId::as_i64))
+                .bind(filter.subject.as_ref().map(ToString::to_string))
+                .bind(i64::from(filter.limit)),
             fetch_all
         )?;
         rows.into_iter().map(Job::try_from).collect()
@@ -174,7 +240,7 @@ impl Tx {
                                other.priority > mine.priority
                                OR (
                                    other.priority = mine.priority
-                                   AND (other.run_at, other.id) < (mine.run_at, mine.id)
+                                   AND (other.turn, other.id) < (mine.turn, mine.id)
                                )
                            )
                        )

@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 
 use super::row::{micros, row, without_nul};
-use super::{StoreError, Tx};
+use super::{StoreError, Tx, answered};
 use crate::event::Charge;
 use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::Lease;
@@ -100,10 +100,8 @@ impl Tx {
         self.hold(lease).await?;
         // SQLite has one writer at a time anyway.
         if let Tx::Postgres(open) = self {
-            sqlx::query("SELECT pg_advisory_xact_lock($1)")
-                .bind(SPENDING_LOCK)
-                .execute(&mut *open.tx)
-                .await?;
+            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(SPENDING_LOCK);
+            answered(lock.execute(&mut *open.tx)).await?;
         }
         self.free(&lease.job).await?;
         on_db!(
@@ -137,6 +135,7 @@ impl Tx {
                      AS BIGINT) AS job,
                      CAST(
                          (SELECT COALESCE(SUM(micro_usd), 0) FROM ledger WHERE repo_id = $2 AND subject = $3)
+                         + (SELECT COALESCE(SUM(micro_usd), 0) FROM ledger_days WHERE repo_id = $2 AND subject = $3)
                      AS BIGINT) AS subject,
                      CAST(
                          (SELECT COALESCE(SUM(micro_usd), 0) FROM reservations

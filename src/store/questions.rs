@@ -4,10 +4,12 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::checkpoints::CARRY;
 use super::claims::one_row;
 use super::row::{count, from_json, micros, parse, reason, row, to_json, without_nul};
 use super::{AnswerResult, NewQuestion, StoreError, Tx};
+use crate::audit::{Act, Action};
 use crate::effect::{EffectState, NewEffect};
 use crate::event::RunEvent;
 use crate::ids::{JobId, RepoId, Subject};
@@ -270,6 +272,10 @@ impl Tx {
         }
         let answered = RunEvent::Answered { by: reply.by.clone() };
         self.log_event(id, locked.fence, &answered, now).await?;
+        let act = Act::new(Action::Answered)
+            .with("question", asked.seq)
+            .with("by", reply.by.as_str());
+        self.audit_job(act, id, Whose::Act).await?;
         Ok(AnswerResult::Taken)
     }
 
@@ -431,9 +437,9 @@ impl Tx {
             EffectState::Done => (Some(without_nul(said).into_owned()), None),
             _ => (None, Some(reason(said))),
         };
-        on_db!(
+        let noted: Vec<i64> = on_db!(
             self,
-            sqlx::query(
+            sqlx::query_scalar(
                 "UPDATE effects
                  SET state = $2,
                      sent_at = $3,
@@ -442,15 +448,19 @@ impl Tx {
                      problem = $5
                  WHERE job_id = $1
                    AND kind = 'ask'
-                   AND state = 'pending'"
+                   AND state = 'pending'
+                 RETURNING seq"
             )
             .bind(job.as_str())
             .bind(state.as_str())
             .bind(micros(now))
             .bind(remote_id)
             .bind(problem),
-            execute
+            fetch_all
         )?;
+        for seq in noted {
+            self.audit_effect(job, seq).await?;
+        }
         Ok(())
     }
 }

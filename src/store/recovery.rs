@@ -2,18 +2,40 @@
 //! by a worker that starts, and by commands. Never runs finished work again: a publishing job
 //! keeps its effects and goes on with them.
 
-use chrono::{DateTime, Utc};
+use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::audit::Whose;
 use super::claims::{LONGEST_LEASE, one_row};
 use super::row::{micros, parse, row};
 use super::transitions::died;
 use super::{Recovery, StoreError, Tx};
+use crate::audit::{Act, Action};
 use crate::event::RunEvent;
 use crate::ids::JobId;
 use crate::job::JobState;
 
 /// Most leases of one owner given back in one transaction; a worker holds a handful.
 const MAX_OWNED: i64 = 1_000;
+
+/// A clock that is put right in small steps makes no lease too long.
+const LEASE_SLACK: TimeDelta = TimeDelta::seconds(5);
+
+/// Leases that ended.
+macro_rules! expired_leases {
+    ($lock:literal) => {
+        concat!(
+            "SELECT id, fence, lease_owner
+             FROM jobs
+             WHERE state IN ('leased', 'publishing')
+               AND lease_until <= $1
+             ORDER BY id
+             LIMIT $2",
+            $lock
+        )
+    };
+}
 
 row! {
     /// A job whose lease was taken back.
@@ -37,21 +59,41 @@ impl Tx {
     /// Those of the database.
     pub async fn recover_expired(&mut self, max_lost: u32, limit: u32) -> Result<Vec<Recovery>, StoreError> {
         let now = self.db_now().await?;
+        // A worker that is cut off in the middle of a statement keeps its row locked until the server gives
+        // it up; all others are taken back meanwhile.
+        let expired = match self {
+            Tx::Sqlite(_) => expired_leases!(""),
+            Tx::Postgres(_) => expired_leases!(" FOR UPDATE SKIP LOCKED"),
+        };
         let expired: Vec<(String, i64, Option<String>)> = on_db!(
             self,
-            sqlx::query_as(
-                "SELECT id, fence, lease_owner
-                 FROM jobs
-                 WHERE state IN ('leased', 'publishing')
-                   AND lease_until <= $1
-                 ORDER BY id
-                 LIMIT $2"
-            )
-            .bind(now)
-            .bind(i64::from(limit)),
+            sqlx::query_as(expired).bind(now).bind(i64::from(limit)),
             fetch_all
         )?;
         self.recover(expired, now, now, max_lost).await
+    }
+
+    /// Leases that last longer than `lease` and a little were written before the clock went back: they end as
+    /// if they began now. Gives the time, and how many there were.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn clamp_leases(&mut self, lease: Duration) -> Result<(DateTime<Utc>, u64), StoreError> {
+        let now = self.db_now().await?;
+        let lease = TimeDelta::from_std(lease.min(LONGEST_LEASE)).unwrap_or_default();
+        let clamped = on_db!(
+            self,
+            sqlx::query(
+                "UPDATE jobs
+                 SET lease_until = $1
+                 WHERE state IN ('leased', 'publishing')
+                   AND lease_until > $2"
+            )
+            .bind(micros(now + lease))
+            .bind(micros(now + lease + LEASE_SLACK)),
+            execute
+        )?;
+        Ok((now, clamped))
     }
 
     /// T12 for all leases of an owner that is known to be gone, whenever they end.
@@ -117,6 +159,7 @@ impl Tx {
         self.delete_checkpoints(id).await?;
         self.delete_conversation(id).await?;
         self.log_event(id, fence, &RunEvent::Queued, now).await?;
+        self.audit_job(Act::new(Action::Retried), id, Whose::Act).await?;
         self.ring_on_commit().await?;
         Ok(true)
     }

@@ -3,7 +3,7 @@
 
 use super::row::{parse, row};
 use super::{RepoRow, StoreError, Tx};
-use crate::ids::{InstallationId, RepoId};
+use crate::ids::{InstallationId, RepoId, RepoName};
 
 row! {
     Stored {
@@ -11,6 +11,17 @@ row! {
         name: String,
         installation_id: i64,
         active: bool,
+    }
+}
+
+impl Stored {
+    fn into_row(self) -> Result<RepoRow, StoreError> {
+        Ok(RepoRow {
+            id: RepoId::from_i64(self.id),
+            name: parse("repositories.name", &self.name)?,
+            installation: InstallationId::from_i64(self.installation_id),
+            active: self.active,
+        })
     }
 }
 
@@ -30,15 +41,28 @@ impl Tx {
             .bind(id.as_i64()),
             fetch_optional
         )?;
-        let Some(stored) = stored else {
-            return Ok(None);
-        };
-        Ok(Some(RepoRow {
-            id: RepoId::from_i64(stored.id),
-            name: parse("repositories.name", &stored.name)?,
-            installation: InstallationId::from_i64(stored.installation_id),
-            active: stored.active,
-        }))
+        stored.map(Stored::into_row).transpose()
+    }
+
+    /// The active repository of a name, written in any case. Names move: whoever uses it has the number
+    /// compared before anything is done.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn repo_by_name(&mut self, name: &RepoName) -> Result<Option<RepoRow>, StoreError> {
+        let stored: Vec<Stored> = on_db!(
+            self,
+            sqlx::query_as(
+                "SELECT id, name, installation_id, active
+                 FROM repositories
+                 WHERE active AND lower(name) = lower($1)
+                 ORDER BY id DESC
+                 LIMIT 1"
+            )
+            .bind(name.as_str()),
+            fetch_all
+        )?;
+        stored.into_iter().next().map(Stored::into_row).transpose()
     }
 
     /// Stores what was last heard of a repository.

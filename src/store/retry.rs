@@ -4,8 +4,10 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::row::{micros, to_json};
 use super::{StoreError, Tx};
+use crate::audit::{Act, Action};
 use crate::effect::EffectBody;
 use crate::event::RunEvent;
 use crate::ids::JobId;
@@ -128,6 +130,7 @@ impl Tx {
             execute
         )?;
         self.log_event(id, fence, &RunEvent::Queued, now).await?;
+        self.audit_job(Act::new(Action::Republished), id, Whose::Act).await?;
         self.ring_on_commit().await?;
         Ok(Republished::Begun)
     }

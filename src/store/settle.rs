@@ -2,17 +2,18 @@
 //! time) whose status comment still says that they go on, or whose label is still on. Called by maintenance. Never touches a
 //! job that is not final.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::row::{micros, parse, to_json, without_nul};
 use super::{StoreError, Tx};
-use crate::effect::{EffectBody, EffectState};
+use crate::effect::{EffectBody, EffectState, NewEffect};
 use crate::ids::{EffectId, JobId};
 
 impl Tx {
     /// Final jobs that were created after `since` and of which something is left on GitHub, oldest
     /// first: a status comment, also one that may be there, without last words after it, a check run of
-    /// ours that is still under way, a pull request of ours that has none, or the label that started them.
+    /// ours that is still under way, a pull request of ours that has none, or the label that started them;
+    /// and those that were given up and of which nobody was told. A round has a thousand positions.
     ///
     /// # Errors
     /// Those of the database.
@@ -58,7 +59,21 @@ impl Tx {
                              )
                        )
                        OR (
-                           jobs.request LIKE '{\"trigger\":{\"by\":\"label\"%'
+                           jobs.state = 'dead'
+                           AND NOT EXISTS (
+                               SELECT 1
+                               FROM effects AS last
+                               WHERE last.job_id = jobs.id
+                                 AND last.kind = 'final_status'
+                                 AND last.state IN ('done', 'failed')
+                                 AND last.seq > jobs.round * 1000
+                           )
+                       )
+                       OR (
+                           (
+                               jobs.request LIKE '{\"trigger\":{\"by\":\"label\"%'
+                               OR jobs.request LIKE '{\"trigger\":{\"by\":\"queue\",\"label\"%'
+                           )
                            AND NOT EXISTS (
                                SELECT 1
                                FROM effects AS last
@@ -112,6 +127,66 @@ impl Tx {
             .await
     }
 
+    /// Takes the status comment of a job that was given up before it had one for oneself. From now on it
+    /// may be on GitHub: its row is `unknown`. One that somebody took and that did not appear within
+    /// `wait` may be taken over. False: somebody else has it, or the job is not dead.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn take_notice(&mut self, job: &JobId, status: &NewEffect, wait: TimeDelta) -> Result<bool, StoreError> {
+        let now = self.db_now().await?;
+        let taken = on_db!(
+            self,
+            sqlx::query(
+                "INSERT INTO effects (id, job_id, seq, kind, dedupe_key, body, state, fence, sent_at, tries)
+                 SELECT $2, jobs.id, $3, $4, $5, $6, 'unknown', 0, $7, 1
+                 FROM jobs
+                 WHERE jobs.id = $1
+                   AND jobs.state = 'dead'
+                 ON CONFLICT (job_id, seq) DO UPDATE
+                 SET state = 'unknown',
+                     body = excluded.body,
+                     sent_at = excluded.sent_at,
+                     tries = effects.tries + 1
+                 WHERE effects.state = 'skipped'
+                    OR (effects.state = 'unknown' AND effects.sent_at <= $8)"
+            )
+            .bind(job.as_str())
+            .bind(EffectId::new(now).as_str())
+            .bind(status.seq)
+            .bind(status.body.kind())
+            .bind(&status.dedupe_key)
+            .bind(to_json("effects.body", &status.body)?)
+            .bind(now)
+            .bind(now - wait),
+            execute
+        )?;
+        Ok(taken == 1)
+    }
+
+    /// Gives back what certainly did not reach GitHub.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn return_notice(&mut self, job: &JobId, seq: i64) -> Result<(), StoreError> {
+        on_db!(
+            self,
+            sqlx::query(
+                "UPDATE effects
+                 SET state = 'skipped',
+                     sent_at = NULL
+                 WHERE job_id = $1
+                   AND seq = $2
+                   AND kind = 'status_comment'
+                   AND state = 'unknown'"
+            )
+            .bind(job.as_str())
+            .bind(seq),
+            execute
+        )?;
+        Ok(())
+    }
+
     async fn note_last(
         &mut self,
         job: &JobId,
@@ -146,6 +221,6 @@ impl Tx {
             .bind(body.kind()),
             execute
         )?;
-        Ok(())
+        self.audit_effect(job, seq).await
     }
 }

@@ -4,9 +4,11 @@
 
 use chrono::{DateTime, Utc};
 
+use super::audit::Whose;
 use super::claims::{Held, one_row};
 use super::row::{micros, reason, to_json};
 use super::{StoreError, Tx};
+use crate::audit::{Act, Action};
 use crate::effect::NewEffect;
 use crate::event::RunEvent;
 use crate::ids::JobId;
@@ -82,7 +84,7 @@ impl Tx {
 
     /// T7: leased → publishing with all effects, and the outcome to come. The lease stays. This
     /// is progress, and publishing has its own count of attempts: finished work is not given up
-    /// because it took several. Effects that exist stay.
+    /// because it took several, also where the work was allowed one attempt only. Effects that exist stay.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`]; [`StoreError::Corrupt`] when the job is publishing already or
@@ -107,6 +109,7 @@ impl Tx {
                  SET state = 'publishing',
                      outcome = $3,
                      attempt = 1,
+                     max_attempts = CASE WHEN max_attempts < 5 THEN 5 ELSE max_attempts END,
                      lost_leases = 0
                  WHERE id = $1
                    AND fence = $2
@@ -183,6 +186,10 @@ impl Tx {
                 (JobState::Done, Some(reason.as_str()))
             }
         };
+        if let Outcome::Refused { reason } = outcome {
+            let act = Act::new(Action::Refused).with("why", reason.as_str());
+            self.audit_job(act, &lease.job, Whose::Asker).await?;
+        }
         if state == JobState::Cancelled {
             self.skip_effects(&lease.job, reason.unwrap_or_default()).await?;
         }

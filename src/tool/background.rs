@@ -163,9 +163,13 @@ fn unknown(context: &ToolContext<'_>, id: u32) -> ToolError {
 
 /// Commands for a message: `2 (npm test)`.
 pub(super) fn named(running: &[(u32, String)]) -> String {
-    let short =
-        |(id, line): &(u32, String)| format!("{id} (`{}`)", text::cap_chars(&super::plan::one_line(line, 60), 60));
-    running.iter().map(short).collect::<Vec<_>>().join(", ")
+    let named = |(id, line): &(u32, String)| format!("{id} (`{}`)", short(line));
+    running.iter().map(named).collect::<Vec<_>>().join(", ")
+}
+
+/// A command in a few words.
+pub(super) fn short(line: &str) -> String {
+    text::cap_chars(&super::plan::one_line(line, 60), 60)
 }
 
 fn render(id: u32, output: &BackgroundOutput) -> String {

@@ -2,13 +2,14 @@
 //! Never says anything about checks: those results come from the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::background::named;
+use super::background::{named, short};
 use super::plan::one_line;
 use super::threads::{self, Thread};
 use super::{Finish, Tool, ToolContext, ToolError, ToolOutput, arguments};
@@ -26,6 +27,8 @@ const MAX_TEXT_BYTES: usize = 8 * 1024;
 pub(super) struct FinishTool {
     /// It was told once that commands still run.
     told: AtomicBool,
+    /// Commands that an earlier call ended, although the agent went on after it.
+    ended: Mutex<Vec<String>>,
     /// Review threads that a verdict is asked for.
     threads: Vec<Thread>,
 }
@@ -95,18 +98,24 @@ impl Tool for FinishTool {
     }
 
     async fn call(&self, context: &ToolContext<'_>, arguments: Value) -> Result<ToolOutput, ToolError> {
-        let finish = judge(arguments::fit("finish", arguments)?, &self.threads)?;
+        let mut finish = judge(arguments::fit("finish", arguments)?, &self.threads)?;
         let running = context.sandbox.running();
         if !running.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
             return Err(ToolError::ForModel(format!(
                 "not finished: these commands still run: {}. Wait for them with command_output and look at how they end, \
-                 or end them with stop_command; then call finish again. Whatever still runs then is ended.",
+                 or end them with stop_command; then call finish again. Whatever still runs then is ended, and the work \
+                 is reported as not done.",
                 named(&running)
             )));
         }
         // Nothing may change the files any more while they are looked at.
-        for (id, _) in running {
-            context.sandbox.stop(id).await;
+        for (id, _) in &running {
+            context.sandbox.stop(*id).await;
+        }
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.extend(running.iter().map(|(_, line)| short(line)));
+        if let Finish::Done { unfinished, .. } = &mut finish {
+            unfinished.clone_from(&ended);
         }
         Ok(ToolOutput::Finish(finish))
     }
@@ -144,6 +153,7 @@ fn judge(said: Arguments, threads: &[Thread]) -> Result<Finish, ToolError> {
                 risks: long(&said.risks),
                 not_done: long(&said.not_done),
                 threads: answers,
+                unfinished: Vec::new(),
             })
         }
     }
@@ -174,6 +184,7 @@ mod tests {
                 risks: String::new(),
                 not_done: String::new(),
                 threads: Vec::new(),
+                unfinished: Vec::new(),
             }),
         );
         let reason = "It is right already".to_owned();
@@ -220,6 +231,7 @@ mod tests {
                 risks: String::new(),
                 not_done: String::new(),
                 threads: Vec::new(),
+                unfinished: Vec::new(),
             }),
         );
     }

@@ -32,7 +32,7 @@ impl Mode {
 }
 
 /// Tools beside those that only read which change nothing in the workspace either.
-const HARMLESS: [&str; 11] = [
+const HARMLESS: [&str; 13] = [
     "draft_issue",
     "plan",
     "ask_user",
@@ -40,6 +40,8 @@ const HARMLESS: [&str; 11] = [
     "skill",
     "memory",
     "reason",
+    "milestone",
+    "generate_milestones",
     "agent",
     "propose_plan",
     "command_output",

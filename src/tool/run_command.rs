@@ -1,4 +1,4 @@
-//! The tool `run_command`: a shell line in the sandbox. Never judges the line: the sandbox is the
+//! The tool `run_command`: a shell line in the sandbox. Never refuses a line: the sandbox is the
 //! boundary, not the text.
 
 use std::time::Duration;
@@ -61,8 +61,27 @@ impl Tool for RunCommand {
             .map(|seconds| Duration::from_secs(seconds.clamp(1, MAX_TIMEOUT_SECONDS)));
         let exec = exec_of("run_command", &wanted.command, &wanted.folder, timeout)?;
         let output = context.sandbox.exec(&exec, context.cancel).await?;
-        Ok(ToolOutput::Text(render(&output)))
+        let mut words = render(&output);
+        if leaves_something(&wanted.command) && matches!(output.exit, Exit::Code(_)) {
+            words.push_str(CUT_OFF);
+        }
+        Ok(ToolOutput::Text(words))
     }
+}
+
+/// What a model is told that took a background of the shell for one that stays.
+const CUT_OFF: &str = "\n[What ran in the background was killed when the line ended, and nothing says how it would have \
+                       gone. Run it without `&` and wait, or use start_command.]";
+
+/// Whether a line ends with something in the background that nobody waits for, such as
+/// `npm test &`.
+fn leaves_something(line: &str) -> bool {
+    let line = line.trim_end();
+    let last = line.rsplit('\n').next().unwrap_or(line);
+    let (before, behind) = last.rsplit_once('&').unwrap_or_default();
+    let is_operator = !before.trim_end().is_empty() && !before.ends_with(['&', '>', '<', '|', '\\']);
+    let said = behind.split_whitespace().next();
+    is_operator && matches!(said, None | Some("disown" | "echo" | "true"))
 }
 
 /// A shell line as it is run.
@@ -150,6 +169,28 @@ mod tests {
             "x",
             "[killed: timeout after 5 s, give a larger timeout_seconds (up to 600) if it needs longer]\nx",
         );
+    }
+
+    #[test]
+    fn x23_a_line_that_leaves_something_behind_is_known() {
+        for (line, expected) in [
+            ("npm test &", true),
+            ("nohup npm test > log 2>&1 &", true),
+            ("npm test > log 2>&1 & echo $!", true),
+            ("cd a && npm test & disown", true),
+            ("cd a\nnpm test &\n", true),
+            ("npm test", false),
+            ("cd a && npm test", false),
+            ("npm test 2>&1", false),
+            ("npm test &> log", false),
+            ("server & sleep 2; curl localhost", false),
+            ("npm test & wait", false),
+            ("echo a \\&", false),
+            ("&", false),
+            ("", false),
+        ] {
+            assert_eq!(leaves_something(line), expected, "{line}");
+        }
     }
 
     #[test]

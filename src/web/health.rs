@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::WebState;
+use crate::github::{ClockState, Skew};
 use crate::store::StoreError;
 
 /// A load balancer asks again soon; a database that needs longer is not ready.
@@ -19,10 +20,18 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// `GET /readyz`: the database answers, has its tables, and the process is not stopping.
+/// `GET /readyz`: the database answers, has its tables, the clock is one that GitHub believes, and the
+/// process is not stopping.
 pub(super) async fn readyz(State(state): State<Arc<WebState>>) -> Response {
     if state.draining.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    }
+    if let Some(ClockState::Wrong(by)) = state.skew.as_ref().map(Skew::state) {
+        tracing::warn!(
+            seconds_ahead = by.num_seconds(),
+            "not ready: this machine's clock is wrong"
+        );
+        return (StatusCode::SERVICE_UNAVAILABLE, "the clock is wrong\n").into_response();
     }
     match tokio::time::timeout(READY_TIMEOUT, ask_database(&state)).await {
         Ok(Ok(())) => "ready\n".into_response(),

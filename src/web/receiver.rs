@@ -114,6 +114,9 @@ async fn take(state: &WebState, headers: &HeaderMap, body: Body) -> Result<Accep
     }
 }
 
+/// Bodies up to this size are parsed where they were read: it takes less than handing them over.
+const SMALL_BODY_BYTES: usize = 64 * 1024;
+
 /// Parsing is work for the processor, up to a second for the largest body.
 async fn read_delivery(state: &WebState, headers: &HeaderMap, bytes: Vec<u8>) -> Result<Delivery, Refusal> {
     let header = |name: &str| {
@@ -125,6 +128,10 @@ async fn read_delivery(state: &WebState, headers: &HeaderMap, bytes: Vec<u8>) ->
     };
     let (guid, event) = (header("x-github-delivery"), header("x-github-event"));
     let received_at = state.clock.now();
+    if bytes.len() <= SMALL_BODY_BYTES {
+        return Delivery::parse(&guid, &event, bytes, received_at)
+            .map_err(|bad: BadDelivery| Refusal::Malformed(bad.to_string()));
+    }
     let parsed = tokio::task::spawn_blocking(move || Delivery::parse(&guid, &event, bytes, received_at)).await;
     match parsed {
         Ok(delivery) => delivery.map_err(|bad: BadDelivery| Refusal::Malformed(bad.to_string())),

@@ -2,6 +2,7 @@
 //! lane of their own, so that they need not wait for the work. Never changes code.
 
 use super::{InHand, Worker};
+use crate::audit::person;
 use crate::effect::{EffectBody, NewEffect};
 use crate::ids::Subject;
 use crate::intake::STATUS_REPLY;
@@ -29,6 +30,7 @@ impl Worker {
         let job = &in_hand.leased.job;
         let reason = reason::asked_to_stop(self.ports.language, &job.request.actor.login);
         let mut tx = self.publisher.store.begin().await?;
+        tx.act_as(person(&job.request.actor.login));
         let stopped = tx
             .cancel_subject(job.repo_id, &job.subject, &reason, self.ports.clock.now())
             .await?;
@@ -67,6 +69,7 @@ impl Worker {
             at: job.request.triggered_at,
         };
         let mut tx = self.publisher.store.begin().await?;
+        tx.act_as(person(&job.request.actor.login));
         let asking = match tx.answered_by(job.id.as_str()).await? {
             // An earlier attempt of this command got as far as this.
             Some(id) => Some(id),

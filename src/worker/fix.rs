@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::carry::{TakenUp, Way, Worked, head_of};
+use super::rebase::checks_of;
 use super::wait::{Paused, Pausing};
 use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
-use crate::ids::{CommitSha, RunId};
-use crate::job::{Job, JobError, JobKind, Outcome};
+use crate::ids::{BranchName, CommitSha, RunId, Subject};
+use crate::job::{Job, JobError, JobKind, JobState, Outcome};
 use crate::memory::{Keeper, Lasting, Memory};
 use crate::phrase::{reason, run as words};
 use crate::publish::{self, BUNDLE, Carry};
@@ -21,10 +22,12 @@ use crate::question::Asked;
 use crate::run::{
     self, CONVERSATION, ChangeSet, Earlier, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
 };
-use crate::store::StoreError;
+use crate::store::{JobFilter, StoreError};
 use crate::tool::{Drafting, Finish};
 use crate::workspace::{RunFolder, mirror_path};
 
+/// Most earlier jobs of a task that are looked at for their branch.
+const MAX_BEFORE: u32 = 50;
 /// Events read in one statement.
 const PAGE: u32 = 500;
 /// First time between two edits of a status comment, in writes; it doubles with each edit.
@@ -36,6 +39,9 @@ const LONGEST_STATUS_INTERVAL: u32 = 10;
 impl Worker {
     pub(super) async fn fix(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
         if let Some(planned) = Box::pin(self.nothing_to_repair(in_hand, client)).await? {
+            return self.publish_planned(in_hand, planned).await;
+        }
+        if let Some(planned) = self.ended_before(in_hand).await? {
             return self.publish_planned(in_hand, planned).await;
         }
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
@@ -63,11 +69,22 @@ impl Worker {
         }
         let offered = self.offer(in_hand, client, &finished).await?;
         let planned = Box::pin(self.plan(in_hand, &finished, target)).await?.showing(offered);
+        fp!("plan.done");
         in_hand
             .recorder
             .record(RunEvent::StageStarted { stage: Stage::Publish })
             .await?;
         self.publish_planned(in_hand, planned).await
+    }
+
+    /// The ending of a job whose last words are on GitHub already: the database is of a time before.
+    pub(super) async fn ended_before(&self, in_hand: &InHand<'_>) -> Result<Option<publish::Planned>, JobError> {
+        let planned = publish::ended_before(&self.publisher, &in_hand.leased.job).await?;
+        if planned.is_some() {
+            let text = words::ended_before(self.ports.language).to_owned();
+            in_hand.recorder.record(RunEvent::Noted { text }).await?;
+        }
+        Ok(planned)
     }
 
     /// Stores the drafts of issues that a run gave; what the status comment says of them.
@@ -88,13 +105,22 @@ impl Worker {
         let mirror = mirror_path(&self.state_dir, job.repo_id);
         let mut carry = Carry::of(&self.publisher.store, job).await?;
         let asked = Self::as_begun(job, carry.is_some());
-        let gathering = Box::pin(run::gather(&self.ports, &asked, client, mirror, recorder));
+        let before = self.branch_before(job).await?;
+        let gathering = Box::pin(run::gather(
+            &self.ports,
+            &asked,
+            client,
+            mirror,
+            before.as_ref(),
+            recorder,
+        ));
         let mut gathered = match (run::stage(recorder, Stage::Brief, gathering).await, &carry) {
             (Err(JobError::End(outcome)), Some(carry)) => {
                 return self.end_beside(in_hand, carry, outcome).await.map(Worked::Planned);
             }
             (gathered, _) => gathered?,
         };
+        fp!("gather.done");
         self.note_label(job, gathered.work.repo_config.label.as_deref()).await?;
         if carry.is_none() {
             self.show_at_work(in_hand, &gathered.target).await?;
@@ -121,6 +147,7 @@ impl Worker {
         let ports = Ports {
             people: Arc::new(Pausing::open(self, in_hand).await?),
             memory: Some(self.memory(in_hand)),
+            desk: self.desk(in_hand),
             trees: self.ports.trees.as_ref().map(|trees| trees.of(job.repo_id)),
             setups: self.ports.setups.as_ref().map(|setups| setups.of(job.repo_id)),
             ..self.ports.clone()
@@ -144,10 +171,28 @@ impl Worker {
                 .await
                 .map_err(|error| JobError::Retry(format!("the bundle: {error}")))?;
             recorder.checkpoint(BUNDLE, 0, &bundle).await?;
+            fp!("change.stored");
             self.note_finished(in_hand, carry, change, &finished.stop, &target)
                 .await?;
         }
         Ok(Worked::Finished(Box::new(finished), target))
+    }
+
+    /// The branch that an earlier job of the same task left with a pull request.
+    async fn branch_before(&self, job: &Job) -> Result<Option<BranchName>, StoreError> {
+        let Subject::Task(_) = job.subject else { return Ok(None) };
+        let filter = JobFilter {
+            states: vec![JobState::Done],
+            repo_id: Some(job.repo_id),
+            subject: Some(job.subject.clone()),
+            limit: MAX_BEFORE,
+        };
+        let mut tx = self.publisher.store.begin().await?;
+        let jobs = tx.jobs(&filter).await?;
+        Ok(jobs.into_iter().find_map(|job| match job.outcome {
+            Some(Outcome::Opened { branch, .. } | Outcome::Pushed { branch, .. }) => Some(branch),
+            _ => None,
+        }))
     }
 
     /// Stores the repository's own label, so that it starts work from now on.
@@ -265,11 +310,7 @@ impl Worker {
             import: finished.change.as_ref().map(|change| &change.import),
             diff: finished.change.as_ref().map_or("", |change| &change.diff),
             violations: &finished.violations,
-            checks: publish::Checks {
-                commands: &finished.verdict.commands,
-                base: &finished.verdict.base,
-                head: &finished.verdict.head,
-            },
+            checks: checks_of(&finished.verdict),
             target,
         };
         publish::plan(&self.publisher, job, result).await

@@ -1,6 +1,6 @@
 //! What keeps the service tidy: expired leases go back to the queue, questions that nobody
-//! answers come to an end, orphaned folders and old
-//! deliveries go away, gauges are set. Runs in one process or in several at once; every step is
+//! answers come to an end, orphaned folders go away, gauges are set; beside that, what is old is moved
+//! and removed. Runs in one process or in several at once; every step is
 //! safe to repeat. Never touches a job that is alive.
 
 use std::collections::{BTreeSet, HashSet};
@@ -10,28 +10,55 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::ids::JobId;
 use crate::job::JobState;
 use crate::queue::{Queue, recovered_ids};
+use crate::retention::{Passed, Retention, Turn};
 use crate::store::{JobFilter, Store, StoreError};
 use crate::workspace::{jobs_with_folders, remove_all};
 
+use super::watch_clock::WatchClock;
+
 /// Time between two clean-ups; recovery is more often.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// How long deliveries are kept. GitHub itself forgets them after three days.
-const KEEP_DELIVERIES: TimeDelta = TimeDelta::days(14);
-/// Rows removed in one statement.
-const DELETE_BATCH: u32 = 500;
-/// Batches in one clean-up; the next one goes on.
-const MAX_BATCHES: u32 = 20;
+/// Time between two looks for what is old, by the clock of the service.
+const RETAIN_EVERY: TimeDelta = TimeDelta::hours(1);
 
-/// Recovers and tidies until `stop`.
-pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Clock, stop: &CancellationToken) {
+/// Recovers and tidies until `stop`. What is old may take long, and recovery waits for nothing.
+pub async fn maintain(queue: &Queue, retention: &Retention, stop: &CancellationToken) {
+    tokio::join!(
+        recover_and_tidy(queue, &retention.store, &retention.state_dir, stop),
+        retain(retention, queue.config().lease_seconds / 6, stop)
+    );
+}
+
+/// Moves and removes what is old, once an hour.
+async fn retain(retention: &Retention, pause: Duration, stop: &CancellationToken) {
+    let mut next = retention.clock.now();
+    while !stop.is_cancelled() {
+        let now = retention.clock.now();
+        if now >= next {
+            next = now + RETAIN_EVERY;
+            match retention.pass(stop).await {
+                Ok(Turn::Done(passed)) if passed == Passed::default() => {}
+                Ok(Turn::Done(passed)) => tracing::info!(?passed, "what was old was moved and removed"),
+                Ok(Turn::Another) => tracing::debug!("another process looks for what is old"),
+                Err(error) => tracing::warn!(%error, "what is old was not all moved and removed"),
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+}
+
+async fn recover_and_tidy(queue: &Queue, store: &Store, state_dir: &Path, stop: &CancellationToken) {
     let pause = queue.config().lease_seconds / 6;
     let mut tidied: Option<Instant> = None;
+    let mut clock_of_leases = WatchClock::new(queue.config().lease_seconds);
     while !stop.is_cancelled() {
-        match queue.recover().await {
+        match clock_of_leases.recover(queue).await {
             Ok(recovered) if recovered.is_empty() => {}
             Ok(recovered) => {
                 tracing::warn!(jobs = ?recovered_ids(&recovered), "leases had ended; the jobs were recovered");
@@ -46,7 +73,7 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
         }
         if tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
             tidied = Some(Instant::now());
-            if let Err(error) = tidy(store, state_dir, clock).await {
+            if let Err(error) = tidy(store, state_dir).await {
                 tracing::warn!(%error, "the clean-up was not complete");
             }
         }
@@ -57,24 +84,8 @@ pub async fn maintain(queue: &Queue, store: &Store, state_dir: &Path, clock: &Cl
     }
 }
 
-/// Batch by batch, each in a transaction of its own: others need the database, too.
-async fn forget_deliveries(store: &Store, clock: &Clock) -> Result<(), StoreError> {
-    for _ in 0..MAX_BATCHES {
-        let mut tx = store.begin().await?;
-        let deleted = tx
-            .delete_deliveries(clock.now() - KEEP_DELIVERIES, DELETE_BATCH)
-            .await?;
-        tx.commit().await?;
-        if deleted < u64::from(DELETE_BATCH) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-async fn tidy(store: &Store, state_dir: &Path, clock: &Clock) -> Result<(), StoreError> {
+async fn tidy(store: &Store, state_dir: &Path) -> Result<(), StoreError> {
     let folders = listed(state_dir).await;
-    forget_deliveries(store, clock).await?;
     let mut tx = store.begin().await?;
     for (state, count) in tx.job_counts().await? {
         metrics::gauge!("forgehand_jobs", "state" => state.as_str()).set(count as f64);

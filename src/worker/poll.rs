@@ -1,6 +1,7 @@
 //! Looks into GitHub's log of webhook calls for those that did not arrive, and accepts them as if
 //! they had: after a downtime, and all the time on a machine that GitHub cannot reach. What
-//! arrived in another way is known by its GUID and its meaning. Never starts work by itself.
+//! arrived in another way is known by its GUID and its meaning. A row says since when nothing was seen,
+//! and gives each look to one process. Never starts work by itself.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,15 +11,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::github::{GitHub, GitHubError, LoggedDelivery};
-use crate::intake::{Delivery, Rules, accept};
-use crate::store::{Store, StoreError};
+use crate::intake::{Delivery, Rules, Verdict, accept};
+use crate::store::{Look, LookAt, Store, StoreError};
 
-/// GitHub keeps its log for three days.
+/// GitHub keeps its log for three days: so far back looks the first look ever.
 const LOG_LIFE: TimeDelta = TimeDelta::days(3);
+/// GitHub Enterprise Server keeps it longer; deliveries are known again for longer than that.
+const LONGEST_LOG_LIFE: TimeDelta = TimeDelta::days(7);
 /// How far the next look reaches back behind the last one: calls may be logged late.
 const OVERLAP: TimeDelta = TimeDelta::minutes(10);
-/// Most calls listed at one look.
-const MAX_LISTED: usize = 5_000;
+/// Most calls listed at one look: two hundred pages.
+const MAX_LISTED: usize = 20_000;
+/// Longest time between two looks of one process after another has looked.
+const LONGEST_PAUSE: TimeDelta = TimeDelta::hours(1);
 /// Events that something is made of; the payloads of others are not fetched.
 const EVENTS: [&str; 11] = [
     "issues",
@@ -51,20 +56,18 @@ pub struct Poll {
 impl Poll {
     /// Looks until `stop`.
     pub async fn run(&self, stop: &CancellationToken) {
-        let mut since = self.clock.now() - LOG_LIFE;
+        // A process that has just begun does not wait for what another one put off.
+        let mut ahead = LONGEST_PAUSE + self.pause();
         while !stop.is_cancelled() {
-            let begun = self.clock.now();
-            match self.look(since).await {
-                Ok(0) => since = begun - OVERLAP,
-                Ok(missed) => {
-                    since = begun - OVERLAP;
-                    tracing::info!(
-                        missed,
-                        "webhook calls that had not arrived were taken from GitHub's log"
-                    );
-                }
-                Err(error) => tracing::warn!(%error, "GitHub's log of webhook calls could not be read"),
+            match self.turn(ahead).await {
+                Ok(0) => {}
+                Ok(missed) => tracing::info!(
+                    missed,
+                    "webhook calls that had not arrived were taken from GitHub's log"
+                ),
+                Err(error) => tracing::warn!(%error, "GitHub's log of webhook calls could not be looked at"),
             }
+            ahead = TimeDelta::zero();
             tokio::select! {
                 () = tokio::time::sleep(self.every) => {}
                 () = stop.cancelled() => {}
@@ -72,9 +75,58 @@ impl Poll {
         }
     }
 
-    /// One look; returns how many missed calls were accepted.
-    async fn look(&self, since: DateTime<Utc>) -> Result<usize, PollError> {
+    /// One look, if it is this process's turn; returns how many missed calls were accepted.
+    async fn turn(&self, ahead: TimeDelta) -> Result<usize, StoreError> {
+        let begun = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let taken = tx
+            .take_look(LookAt::Log, begun + ahead, begun + self.pause(), begun - LOG_LIFE)
+            .await?;
+        let Some(mut look) = taken else { return Ok(0) };
+        tx.commit().await?;
+        let mut accepted = 0;
+        let since = (look.seen_to - OVERLAP).max(begun - LONGEST_LOG_LIFE);
+        match self.look(since, &mut accepted).await {
+            Ok(()) => {
+                look.seen_to = begun;
+                look.looked_at = Some(begun);
+                (look.failures, look.problem) = (0, None);
+            }
+            Err(PollError::Store(error)) => return Err(error),
+            Err(PollError::GitHub(error)) => self.put_off(&mut look, &error),
+        }
+        let mut tx = self.store.begin().await?;
+        tx.note_look(LookAt::Log, &look).await?;
+        tx.commit().await?;
+        Ok(accepted)
+    }
+
+    /// The next look begins where this one began.
+    fn put_off(&self, look: &mut Look, error: &GitHubError) {
+        if let GitHubError::RateLimited { until, .. } = error {
+            look.next_at = look.next_at.max(*until);
+        }
+        look.failures = look.failures.saturating_add(1);
+        look.problem = Some(error.to_string());
+        // Where the log cannot be read at all, looks at the repositories find what is missing.
+        match look.failures {
+            1 => tracing::warn!(%error, "GitHub's log of webhook calls could not be read"),
+            failures => tracing::debug!(%error, failures, "GitHub's log of webhook calls could not be read"),
+        }
+    }
+
+    fn pause(&self) -> TimeDelta {
+        TimeDelta::from_std(self.every)
+            .unwrap_or(LONGEST_PAUSE)
+            .min(LONGEST_PAUSE)
+    }
+
+    /// Reads the log since a time. One call that cannot be read holds up no other.
+    async fn look(&self, since: DateTime<Utc>, accepted: &mut usize) -> Result<(), PollError> {
         let mut logged = self.github.deliveries(since, MAX_LISTED).await?;
+        if logged.len() >= MAX_LISTED {
+            tracing::warn!("GitHub's log is longer than one look reads; repositories are looked at for the rest");
+        }
         // Oldest first, so that they are accepted in their order.
         logged.reverse();
         let arrived: HashSet<&str> = logged
@@ -82,14 +134,21 @@ impl Poll {
             .filter(|delivery| delivery.arrived())
             .map(|delivery| delivery.guid.as_str())
             .collect();
-        let mut accepted = 0;
+        let mut unread = None;
         for delivery in &logged {
             let wanted = !arrived.contains(delivery.guid.as_str()) && is_of_use(delivery);
-            if wanted && !self.is_known(delivery).await? {
-                accepted += usize::from(self.take(delivery).await?);
+            if !wanted || self.is_known(delivery).await? {
+                continue;
+            }
+            match self.take(delivery).await {
+                Ok(is_news) => *accepted += usize::from(is_news),
+                Err(PollError::GitHub(error)) if !matches!(error, GitHubError::RateLimited { .. }) => {
+                    unread = Some(error);
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(accepted)
+        unread.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn is_known(&self, logged: &LoggedDelivery) -> Result<bool, PollError> {
@@ -106,8 +165,8 @@ impl Poll {
         };
         match Delivery::parse(&logged.guid, &logged.event, body.into_bytes(), logged.delivered_at) {
             Ok(delivery) => {
-                accept(&self.store, &delivery, &self.rules).await?;
-                Ok(true)
+                let accepted = accept(&self.store, &delivery, &self.rules).await?;
+                Ok(accepted.verdict != Verdict::Duplicate)
             }
             Err(problem) => {
                 tracing::warn!(guid = logged.guid, %problem, "a logged webhook call cannot be read");

@@ -38,6 +38,9 @@ struct Ends {
 
 impl Worker {
     pub(super) async fn rebase(&self, in_hand: &InHand<'_>, client: &RepoClient) -> Result<(), JobError> {
+        if let Some(planned) = self.ended_before(in_hand).await? {
+            return self.publish_planned(in_hand, planned).await;
+        }
         publish::acknowledge(&self.publisher, in_hand.leased, &in_hand.pulse).await?;
         if let Some(planned) = self.wound_up(in_hand).await? {
             return self.publish_planned(in_hand, planned).await;
@@ -72,7 +75,7 @@ impl Worker {
         let mirror = mirror_path(&self.state_dir, job.repo_id);
         let mut carry = Carry::of(&self.publisher.store, job).await?;
         let asked = Self::as_begun(job, carry.is_some());
-        let gathering = Box::pin(run::gather(&self.ports, &asked, client, mirror.clone(), recorder));
+        let gathering = Box::pin(run::gather(&self.ports, &asked, client, mirror.clone(), None, recorder));
         let gathered = match (run::stage(recorder, Stage::Brief, gathering).await, &carry) {
             (Err(JobError::End(outcome)), Some(carry)) => {
                 return self.end_beside(in_hand, carry, outcome).await.map(Some);
@@ -270,6 +273,7 @@ impl Worker {
             risks: String::new(),
             // What failed before is not the merge's to mend, and nobody is asked to.
             not_done: "Checks that failed before the merge are left alone.".to_owned(),
+            unfinished: Vec::new(),
             threads: Vec::new(),
         };
         let solution = joined.files().is_empty().then(|| Solution {
@@ -430,10 +434,11 @@ impl Worker {
     }
 }
 
-fn checks_of(verdict: &Verdict) -> Checks<'_> {
+pub(super) fn checks_of(verdict: &Verdict) -> Checks<'_> {
     Checks {
         commands: &verdict.commands,
         base: &verdict.base,
         head: &verdict.head,
+        acceptance: verdict.acceptance.as_deref(),
     }
 }

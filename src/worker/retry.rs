@@ -2,6 +2,7 @@
 //! its publishing. Never repeats work that landed.
 
 use super::{InHand, Worker};
+use crate::audit::person;
 use crate::intake::RETRY_PUBLISH;
 use crate::job::{Job, JobError, Outcome, Trigger};
 use crate::phrase::steer as words;
@@ -32,6 +33,7 @@ impl Worker {
         }
         let now = self.ports.clock.now();
         let mut tx = self.publisher.store.begin().await?;
+        tx.act_as(person(&job.request.actor.login));
         let refused = if only_publish {
             match tx.republish_job(&last.id, now).await? {
                 Republished::Begun => None,

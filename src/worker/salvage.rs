@@ -20,7 +20,7 @@ impl Worker {
         let job = &in_hand.leased.job;
         let why = match &worked {
             Err(JobError::Fail(why)) => why.clone(),
-            Err(JobError::Retry(why)) if job.attempt >= job.max_attempts => {
+            Err(JobError::Retry(why) | JobError::Unsent(why)) if job.attempt >= job.max_attempts => {
                 reason::attempts(self.ports.language, why, job.attempt)
             }
             _ => return worked,

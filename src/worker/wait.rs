@@ -56,7 +56,8 @@ impl Pausing {
             store,
             lease: in_hand.leased.lease.clone(),
             redactor: worker.ports.redactor.clone(),
-            may_ask: worker.queue.config().answer_days > 0.0 && asked_so_far < limit,
+            // A task has no place where anybody could be asked.
+            may_ask: job.subject.number().is_some() && worker.queue.config().answer_days > 0.0 && asked_so_far < limit,
             answered: Mutex::new(answered),
         })
     }

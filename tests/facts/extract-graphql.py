@@ -17,7 +17,10 @@ import sys
 FIELDS = {
     "Query": ["repository", "node"],
     "Mutation": ["resolveReviewThread", "markPullRequestReadyForReview"],
-    "Repository": ["pullRequest"],
+    "Repository": ["pullRequest", "issue"],
+    "Issue": ["lastEditedAt", "userContentEdits"],
+    "UserContentEditConnection": ["nodes", "pageInfo"],
+    "UserContentEdit": ["editedAt", "editor"],
     "PullRequest": ["id", "isDraft", "reviewThreads"],
     "PullRequestReviewThreadConnection": ["nodes", "pageInfo"],
     "PullRequestReviewThread": [

@@ -44,6 +44,7 @@ OPERATIONS = [
     "issues/create",
     "issues/list-for-repo",
     "issues/add-sub-issue",
+    "issues/list-events",
     "security-advisories/create-repository-advisory",
     "pulls/list-reviews",
     "pulls/create-review",

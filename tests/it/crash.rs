@@ -5,6 +5,9 @@
 mod commands;
 mod drain;
 mod kills;
+mod poison;
+mod recover;
+mod resume;
 mod shared;
 mod zombie;
 
@@ -15,12 +18,12 @@ use forgehand::store::Store;
 use crate::process::{LABEL, Program, REPO, Site, jobs_of};
 
 /// All roles in one process.
-const WHOLE: &str = "receiver,worker,scheduler";
+pub const WHOLE: &str = "receiver,worker,scheduler";
 /// A process beside the receiver.
-const WORKER: &str = "worker,scheduler";
+pub const WORKER: &str = "worker,scheduler";
 
 /// A number from the environment, or what the test means otherwise.
-fn number(name: &str, otherwise: u64) -> u64 {
+pub fn number(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
             .parse()
@@ -31,7 +34,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// Random numbers whose seed is printed, so that a failure can be repeated with
 /// `FORGEHAND_TEST_SEED`.
-fn random(story: &str) -> fastrand::Rng {
+pub fn random(story: &str) -> fastrand::Rng {
     let seed = number("FORGEHAND_TEST_SEED", fastrand::u64(..));
     eprintln!("{story}: FORGEHAND_TEST_SEED={seed}");
     fastrand::Rng::with_seed(seed)
@@ -39,7 +42,7 @@ fn random(story: &str) -> fastrand::Rng {
 
 /// The whole truth about issues that were asked for: one job, one pull request with one commit,
 /// one comment, and no label, by the database, by the double's world and by its ledger.
-async fn assert_each_done_once(site: &Site, store: &Store, program: &Program, issues: &[u64]) {
+pub async fn assert_each_done_once(site: &Site, store: &Store, program: &Program, issues: &[u64]) {
     let double = &site.double;
     let base = double.commits(REPO, "main").await.unwrap().len();
     let bot = double.bot_login();
@@ -103,7 +106,7 @@ fn created(site: &Site) -> (usize, usize) {
     (count("/comments"), count("/pulls"))
 }
 
-async fn assert_invariants(program: &Program) {
+pub async fn assert_invariants(program: &Program) {
     let doctor = program.run(&["doctor", "--invariants"]).await;
     let said = String::from_utf8_lossy(&doctor.stdout);
     assert!(doctor.status.success(), "{said}");
@@ -127,6 +130,6 @@ async fn assert_no_turn_twice(store: &Store, job: &Job) {
 }
 
 /// A person asks the service for something in words that are different each time.
-fn ask(site: &Site, number: usize, body: &str) -> u64 {
+pub fn ask(site: &Site, number: usize, body: &str) -> u64 {
     site.ask(&format!("Sums are wrong, case {number}"), body)
 }

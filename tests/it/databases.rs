@@ -20,8 +20,15 @@ pub struct Database {
 }
 
 enum Place {
-    Sqlite { folder: tempfile::TempDir },
-    Postgres { cluster: Url, name: String },
+    Sqlite {
+        path: PathBuf,
+        /// Goes with the database.
+        _folder: Option<tempfile::TempDir>,
+    },
+    Postgres {
+        cluster: Url,
+        name: String,
+    },
 }
 
 /// Runs a story on a migrated store of each kind.
@@ -58,7 +65,18 @@ impl Database {
         let path = folder.path().join("state/forgehand.sqlite");
         Self {
             url: Secret::new(format!("sqlite:{}", path.display())),
-            place: Place::Sqlite { folder },
+            place: Place::Sqlite {
+                path,
+                _folder: Some(folder),
+            },
+        }
+    }
+
+    /// A file in a folder that the story itself removes.
+    pub fn sqlite_in(path: PathBuf) -> Self {
+        Self {
+            url: Secret::new(format!("sqlite:{}", path.display())),
+            place: Place::Sqlite { path, _folder: None },
         }
     }
 
@@ -68,7 +86,12 @@ impl Database {
             "FORGEHAND_TEST_POSTGRES must be the postgresql:// address of a cluster for tests; start the tests with \
              tests/run",
         );
-        let cluster: Url = cluster.parse().expect("FORGEHAND_TEST_POSTGRES is a URL");
+        Self::postgres_in(&Secret::new(cluster)).await
+    }
+
+    /// A new database in another cluster.
+    pub async fn postgres_in(cluster: &Secret) -> Self {
+        let cluster: Url = cluster.expose().parse().expect("the cluster's address is a URL");
         let name = format!("forgehand_test_{}", random_hex::<8>());
         in_cluster(&cluster, format!("CREATE DATABASE {name}")).await;
         let mut url = cluster.clone();
@@ -90,7 +113,7 @@ impl Database {
     /// The file, on SQLite.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::Sqlite { folder } => Some(folder.path().join("state/forgehand.sqlite")),
+            Place::Sqlite { path, .. } => Some(path.clone()),
             Place::Postgres { .. } => None,
         }
     }
@@ -104,20 +127,7 @@ impl Database {
 
     /// Runs statements behind the store's back, to make what should not exist.
     pub async fn execute(&self, statements: &str) {
-        let statements = AssertSqlSafe(statements.to_owned());
-        let url = self.url.expose();
-        match self.place {
-            Place::Sqlite { .. } => {
-                let mut connection = SqliteConnection::connect(url).await.unwrap();
-                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-                connection.close().await.unwrap();
-            }
-            Place::Postgres { .. } => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
-                sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
-                connection.close().await.unwrap();
-            }
-        }
+        execute(&self.url, statements).await;
     }
 
     /// Removes a database of PostgreSQL; a file goes with its folder.
@@ -125,6 +135,20 @@ impl Database {
         if let Place::Postgres { cluster, name } = self.place {
             in_cluster(&cluster, format!("DROP DATABASE {name} WITH (FORCE)")).await;
         }
+    }
+}
+
+/// Runs statements behind everybody's back.
+pub async fn execute(url: &Secret, statements: &str) {
+    let (url, statements) = (url.expose(), AssertSqlSafe(statements.to_owned()));
+    if url.starts_with("sqlite:") {
+        let mut connection = SqliteConnection::connect(url).await.unwrap();
+        sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    } else {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
     }
 }
 
@@ -160,6 +184,34 @@ pub async fn dump(url: &Secret) -> String {
         connection.close().await.unwrap();
     }
     rows.join("\n")
+}
+
+/// How many rows each table has.
+pub async fn row_counts(database: &Database) -> std::collections::BTreeMap<String, i64> {
+    let url = database.url.expose();
+    let mut counts = std::collections::BTreeMap::new();
+    if url.starts_with("sqlite:") {
+        let mut connection = SqliteConnection::connect(url).await.unwrap();
+        let tables = "SELECT name FROM sqlite_master WHERE type = 'table'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
+        for table in tables {
+            let query = AssertSqlSafe(format!("SELECT COUNT(*) FROM \"{table}\""));
+            let rows = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+            counts.insert(table, rows);
+        }
+        connection.close().await.unwrap();
+    } else {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let tables = "SELECT tablename::TEXT FROM pg_tables WHERE schemaname = 'public'";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
+        for table in tables {
+            let query = AssertSqlSafe(format!("SELECT COUNT(*) FROM \"{table}\""));
+            let rows = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+            counts.insert(table, rows);
+        }
+        connection.close().await.unwrap();
+    }
+    counts
 }
 
 async fn in_cluster(cluster: &Url, statement: String) {

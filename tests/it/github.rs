@@ -18,6 +18,7 @@ mod gitting;
 mod issues;
 mod port;
 mod pulls;
+mod queue;
 mod reviews;
 mod shapes;
 mod tokens;

@@ -21,7 +21,7 @@ use crate::databases::Database;
 
 mod watch;
 
-pub use watch::{Orphans, running_below};
+pub use watch::{Orphans, below, running_below};
 
 /// The repository of the stories.
 pub const REPO: &str = "octo/sums";
@@ -31,6 +31,8 @@ pub const PERSON: &str = "mona";
 pub const LABEL: &str = "agent";
 /// A word in an issue's body that makes the agent's command take seconds.
 pub const SLOWLY: &str = "slowly";
+/// A word in an issue's body that makes the agent do it in as few turns as it can.
+pub const QUICKLY: &str = "quickly";
 
 /// How long a lease lasts in the stories: a twentieth of the default, as all other times.
 pub const LEASE: Duration = Duration::from_secs(3);
@@ -39,6 +41,25 @@ pub const LEASE: Duration = Duration::from_secs(3);
 const SOON: Duration = Duration::from_secs(20);
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forgehand");
+
+/// Where a process stands: what it is told of the others, and the network it is in.
+#[derive(Clone)]
+pub struct Place {
+    /// Address of the database.
+    pub database: String,
+    /// GitHub's REST address.
+    pub api: String,
+    /// GitHub's web and git address.
+    pub web: String,
+    /// Where a receiver listens.
+    pub listen: String,
+    /// A process in whose network it runs, where that is not the test's.
+    pub network: Option<u32>,
+    /// The lines of the section about the model.
+    pub model: String,
+    /// More lines of configuration: whole sections.
+    pub more: String,
+}
 
 /// One GitHub, one database and any number of processes.
 pub struct Site {
@@ -52,12 +73,17 @@ pub struct Site {
 impl Site {
     /// A GitHub with a small repository whose check fails.
     pub async fn open(database: Database) -> Self {
+        Self::open_at(database, Clock::System).await
+    }
+
+    /// The same, where GitHub has a clock of its own.
+    pub async fn open_at(database: Database, clock: Clock) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("forgehand-site-")
             .tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .unwrap();
-        let double = GitHubDouble::start(Clock::System).await.unwrap();
+        let double = GitHubDouble::start(clock).await.unwrap();
         double
             .repository(REPO)
             .file("add.sh", "#!/bin/sh\necho $(($1 - $2))\n")
@@ -91,40 +117,65 @@ impl Site {
 
     /// A program that is not running yet, with a state folder of its own.
     pub fn program(&self, name: &str, roles: &'static str) -> Program {
+        self.program_at(name, roles, &self.here())
+    }
+
+    /// Beside the test, on this site's port.
+    pub fn here(&self) -> Place {
+        Place {
+            database: self.database.url.expose().to_owned(),
+            api: self.double.api_url(),
+            web: self.double.web_url(),
+            listen: format!("127.0.0.1:{}", self.port),
+            network: None,
+            model: format!(
+                "provider = \"stub\"\nstub_script = {:?}\n",
+                self.folder.path().join("script.json").display().to_string()
+            ),
+            more: String::new(),
+        }
+    }
+
+    /// The same in another place.
+    pub fn program_at(&self, name: &str, roles: &'static str, place: &Place) -> Program {
         let state = self.folder.path().join(name);
         let config = self.folder.path().join(format!("{name}.toml"));
-        std::fs::write(&config, self.config(&state)).unwrap();
+        std::fs::write(&config, self.config(&state, place)).unwrap();
         Program {
+            network: place.network,
+            listen: place.listen.clone(),
             config,
             state,
             log: self.folder.path().join(format!("{name}.log")),
+            env: Vec::new(),
             roles,
             running: None,
         }
     }
 
-    fn config(&self, state: &Path) -> String {
+    fn config(&self, state: &Path, place: &Place) -> String {
         let in_folder = |name: &str| self.folder.path().join(name).display().to_string();
         format!(
-            "[server]\nstate_dir = {:?}\nlisten = \"127.0.0.1:{}\"\ndrain_seconds = 5\n\
+            "[server]\nstate_dir = {:?}\nlisten = {:?}\ndrain_seconds = 5\n\
              [database]\nurl = {:?}\n\
              [github]\napi_url = {:?}\nweb_url = {:?}\napp_id = {}\nprivate_key_file = {:?}\n\
              webhook_secret_file = {:?}\ncall_timeout_seconds = 1.5\nlist_lag_seconds = 0.75\n\
-             write_interval_seconds = 0.02\n\
-             [model]\nprovider = \"stub\"\nstub_script = {:?}\n\
+             write_interval_seconds = 0.02\nmax_content_per_minute = 100000\nmax_content_per_hour = 100000\n\
+             [model]\n{}\
              [queue]\nworkers = 3\nlease_seconds = {}\nheartbeat_seconds = 0.5\nmargin_seconds = 0.75\n\
              poll_seconds = 0.05\nretry_seconds = 0.2\n\
-             [log]\nfilter = \"info\"\n",
+             [log]\nfilter = \"info\"\n{}",
             state.display().to_string(),
-            self.port,
-            self.database.url.expose(),
-            self.double.api_url(),
-            self.double.web_url(),
+            place.listen,
+            place.database,
+            place.api,
+            place.web,
             self.app_id,
             in_folder("app.pem"),
             in_folder("hook.secret"),
-            in_folder("script.json"),
+            place.model,
             LEASE.as_secs(),
+            place.more,
         )
     }
 
@@ -144,7 +195,11 @@ impl Site {
             if failed.is_empty() {
                 return;
             }
-            assert!(started.elapsed() < SOON, "deliveries still fail: {failed:?}");
+            assert!(
+                started.elapsed() < SOON,
+                "deliveries still fail: {failed:?}\n{}",
+                self.logs()
+            );
             for guid in failed {
                 self.double.redeliver(&guid).unwrap();
             }
@@ -217,9 +272,15 @@ pub async fn finished(store: &Store, issue: u64) -> Option<Job> {
 /// One program that can be started again and again.
 pub struct Program {
     pub state: PathBuf,
-    config: PathBuf,
-    log: PathBuf,
+    /// Its configuration file.
+    pub config: PathBuf,
+    /// Where its standard error goes, from the next start on.
+    pub log: PathBuf,
+    /// Its environment beside `PATH`.
+    pub env: Vec<(String, String)>,
     roles: &'static str,
+    network: Option<u32>,
+    listen: String,
     running: Option<Running>,
 }
 
@@ -230,45 +291,86 @@ struct Running {
 }
 
 impl Program {
-    /// Starts it; with a receiver, waits until that listens.
+    /// Starts it, and waits until it works.
     pub async fn start(&mut self) {
+        let line = self.first_line().await;
+        assert!(
+            self.says_it_works(&line),
+            "the first line of output was {line:?}\n{}",
+            std::fs::read_to_string(&self.log).unwrap()
+        );
+    }
+
+    /// Starts it, and says whether it works; otherwise it has ended.
+    pub async fn try_start(&mut self) -> bool {
+        let line = self.first_line().await;
+        let works = self.says_it_works(&line);
+        if !works {
+            self.ended().await;
+        }
+        works
+    }
+
+    fn says_it_works(&self, line: &str) -> bool {
+        line.starts_with(match self.roles.contains("receiver") {
+            true => "listening on http://",
+            false => "ready\n",
+        })
+    }
+
+    async fn first_line(&mut self) -> String {
         assert!(self.running.is_none(), "it runs already");
+        let mut child = self.begin();
+        let mut output = child.stdout.take().map(BufReader::new);
+        let mut line = String::new();
+        let read = tokio::time::timeout(SOON, output.as_mut().unwrap().read_line(&mut line)).await;
+        assert!(
+            read.is_ok(),
+            "it neither works nor ends\n{}",
+            std::fs::read_to_string(&self.log).unwrap()
+        );
+        self.running = Some(Running { child, _output: output });
+        line
+    }
+
+    /// Starts it, and waits for nothing: it is the caller's.
+    pub fn begin(&self) -> Child {
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(&self.log)
             .unwrap();
-        let mut child = self
-            .command(&["serve", "--roles", self.roles])
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut output = child.stdout.take().map(BufReader::new);
-        if self.roles.contains("receiver") {
-            let mut line = String::new();
-            let read = tokio::time::timeout(SOON, output.as_mut().unwrap().read_line(&mut line)).await;
-            assert!(
-                read.is_ok() && line.starts_with("listening on http://"),
-                "the first line of output was {line:?}\n{}",
-                std::fs::read_to_string(&self.log).unwrap()
-            );
-        }
-        self.running = Some(Running { child, _output: output });
+        let mut serve = self.command(&["serve", "--roles", self.roles]);
+        serve.stderr(log).spawn().unwrap()
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = match self.network {
+            None => Command::new(PROGRAM),
+            // It becomes the program, so that its process id is the program's.
+            Some(process) => {
+                let mut enter = Command::new("nsenter");
+                enter.arg(format!("--net=/proc/{process}/ns/net")).arg(PROGRAM);
+                enter
+            }
+        };
         command
             .arg("--config")
             .arg(&self.config)
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .envs(self.env.iter().cloned())
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         command
+    }
+
+    /// Its whole log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Another command of the program with the same configuration.
@@ -286,6 +388,12 @@ impl Program {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {shown}");
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The port that its receiver listens on.
+    pub fn port(&self) -> Option<u16> {
+        let (_, port) = self.listen.rsplit_once(':')?;
+        port.parse().ok()
     }
 
     /// Its process.
@@ -334,7 +442,8 @@ impl Program {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -347,6 +456,13 @@ fn write_private(path: &Path, text: &str) {
 
 /// What the stub plays: several turns with several calls, in two speeds.
 fn script() -> String {
+    let finish = serde_json::json!({"tool": "finish", "arguments": {
+        "status": "done",
+        "title": "Add instead of subtracting",
+        "summary": "`add.sh` subtracted. It now adds, as `test.sh` expects.",
+        "risks": "None known.",
+        "not_done": "",
+    }});
     let turns = |pause: &str| {
         let check = serde_json::json!({"tool": "run_command", "arguments": {"command": format!("sleep {pause}; sh test.sh; git diff")}});
         serde_json::json!([
@@ -360,16 +476,20 @@ fn script() -> String {
                 {"tool": "write_file", "arguments": {"path": "add.sh", "content": "#!/bin/sh\necho $(($1 + $2))\n"}},
                 check,
             ]},
-            {"say": "Done.", "calls": [{"tool": "finish", "arguments": {
-                "status": "done",
-                "title": "Add instead of subtracting",
-                "summary": "`add.sh` subtracted. It now adds, as `test.sh` expects.",
-                "risks": "None known.",
-                "not_done": "",
-            }}]},
+            {"say": "Done.", "calls": [finish]},
         ])
     };
+    let at_once = serde_json::json!([
+        {"say": "I mend it.", "calls": [
+            {"tool": "write_file", "arguments": {"path": "add.sh", "content": "#!/bin/sh\necho $(($1 + $2))\n"}},
+            {"tool": "run_command", "arguments": {"command": "sh test.sh; git diff"}},
+        ]},
+        {"say": "Done.", "calls": [finish]},
+        // Where the command was interrupted, the first time is not believed.
+        {"say": "Done, as far as I know.", "calls": [finish]},
+    ]);
     serde_json::json!({"cases": [
+        {"when": {"repo": REPO, "contains": QUICKLY}, "turns": at_once},
         {"when": {"repo": REPO, "contains": SLOWLY}, "turns": turns("1.5")},
         {"when": {"repo": REPO}, "turns": turns("0.1")},
     ]})

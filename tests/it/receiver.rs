@@ -25,6 +25,7 @@ mod hostile;
 mod order;
 mod payloads;
 mod setup;
+mod shuffled;
 mod signature;
 
 /// The secret of GitHub's published test vector.
@@ -75,6 +76,7 @@ fn state(store: Store) -> WebState {
         clock: Clock::manual(DateTime::from_timestamp(1_767_400_000, 0).unwrap()),
         metrics: None,
         draining: CancellationToken::new(),
+        skew: None,
         setup: None,
     }
 }

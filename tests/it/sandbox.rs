@@ -113,13 +113,7 @@ impl Run {
     }
 
     fn folders(folder: &Path) -> SandboxFolders {
-        SandboxFolders {
-            workspace: folder.join("workspace"),
-            home: folder.join("home"),
-            base_git: folder.join("base.git"),
-            out: folder.join("out"),
-            below: None,
-        }
+        SandboxFolders::within(folder)
     }
 
     fn workspace(&self) -> PathBuf {

@@ -3,7 +3,7 @@
 //! and looks at what people see; when it ends, nothing may be left undone, unread or running.
 //! Never waits for a time, only for conditions, each with a deadline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forgehand::app::{App, ServiceRole, Surroundings};
@@ -18,6 +18,7 @@ use crate::databases::{Database, each_database};
 use crate::model_server::ModelServer;
 
 mod ending;
+mod moved;
 mod people;
 mod seen;
 
@@ -28,6 +29,8 @@ pub use seen::lasting;
 pub struct Setup {
     seed: fn(RepositorySeed) -> RepositorySeed,
     configure: fn(&mut Config),
+    /// Where a clock that is moved by hand begins.
+    begins: Option<&'static str>,
 }
 
 /// A repository whose script has a bug that its test shows, and an ordinary configuration.
@@ -35,6 +38,7 @@ pub fn usual() -> Setup {
     Setup {
         seed: |seed| people::with_bug(seed).commit("Count words"),
         configure: |_| {},
+        begins: None,
     }
 }
 
@@ -48,6 +52,12 @@ impl Setup {
     /// With another configuration.
     pub fn configuration(mut self, configure: fn(&mut Config)) -> Self {
         self.configure = configure;
+        self
+    }
+
+    /// On a clock that begins then and is moved by hand.
+    pub fn at(mut self, begins: &'static str) -> Self {
+        self.begins = Some(begins);
         self
     }
 
@@ -83,6 +93,8 @@ pub struct Service {
     pub store: Store,
     /// The configuration with which the service starts next.
     pub config: Config,
+    /// The clock of GitHub, and of a service that is started on it.
+    pub clock: Clock,
     folder: tempfile::TempDir,
     running: Option<Running>,
     address: String,
@@ -104,7 +116,11 @@ impl Service {
         let folder = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
             .expect("a scratch folder");
-        let github = GitHubDouble::start(Clock::System).await.expect("a GitHub of our own");
+        let clock = match setup.begins {
+            None => Clock::System,
+            Some(begins) => Clock::manual(begins.parse().expect("a time")),
+        };
+        let github = GitHubDouble::start(clock.clone()).await.expect("a GitHub of our own");
         let seed = (setup.seed)(github.repository(REPO));
         seed.create().await.expect("the repository is made");
         github.grant(REPO, MONA, "admin").expect("mona exists");
@@ -122,6 +138,7 @@ impl Service {
             model,
             store: database.open().await,
             config,
+            clock,
             folder,
             running: None,
             address: String::new(),
@@ -179,9 +196,17 @@ impl Service {
             .kill_on_drop(true)
             .spawn()
             .expect("the program starts");
+        self.running = Some(Running::Process(child));
+        self.hooked(&output).await;
+        log
+    }
+
+    /// Waits until a service in a process of its own says where it listens, and lets GitHub send its
+    /// webhooks there.
+    async fn hooked(&self, output: &Path) {
         let mut address = String::new();
-        until("the program listens", async || {
-            let said = std::fs::read_to_string(&output).unwrap_or_default();
+        until("the service listens", async || {
+            let said = std::fs::read_to_string(output).unwrap_or_default();
             let line = said.lines().find_map(|line| line.strip_prefix("listening on "));
             address = line.unwrap_or_default().to_owned();
             said.ends_with('\n') && !address.is_empty()
@@ -189,8 +214,6 @@ impl Service {
         .await;
         let secret = self.config.github.webhook_secret.clone().expect("a secret");
         self.github.hooks(&format!("{address}/webhook"), &secret);
-        self.running = Some(Running::Process(child));
-        log
     }
 
     /// Stops the service as an operator does, and waits until it is gone.
@@ -263,15 +286,18 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-fn program() -> PathBuf {
+/// The program.
+pub fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_forgehand").into()
 }
 
 /// Times of the default configuration, scaled down together.
-const QUICK: [(&str, &str); 14] = [
+const QUICK: [(&str, &str); 16] = [
     ("server.listen", "127.0.0.1:0"),
     ("server.drain_seconds", "20"),
     ("github.write_interval_seconds", "0.02"),
+    ("github.max_content_per_minute", "100000"),
+    ("github.max_content_per_hour", "100000"),
     ("github.call_timeout_seconds", "1.5"),
     ("github.list_lag_seconds", "0.75"),
     ("model.name", "test-model"),
@@ -286,7 +312,7 @@ const QUICK: [(&str, &str); 14] = [
 ];
 
 /// The default configuration with its times scaled down.
-fn quick_config() -> Config {
+pub fn quick_config() -> Config {
     let flags = QUICK.map(|(key, value)| (key.to_owned(), value.to_owned()));
     load(&ConfigSources {
         flags: flags.into(),

@@ -12,6 +12,8 @@ use forgehand::job::{Actor, Job, JobKind, JobState, Lease, LeasedJob, NewJob, Ou
 use forgehand::store::{Store, StoreError, Tx};
 
 mod announced;
+mod audit;
+mod budgets;
 mod cancel;
 mod checks;
 mod claims;
@@ -19,18 +21,27 @@ mod conversation;
 mod deliveries;
 mod drafts;
 mod effects;
+mod group;
 mod invariants;
 mod jobs;
 mod ledger;
+mod leftovers;
 mod log;
+mod looks;
 mod memory;
+mod milestones;
+mod missions;
 mod opening;
 mod questions;
+mod queue_items;
 mod recovery;
 mod reminders;
+mod retention;
+mod schedules;
 mod settle;
 mod steering;
 mod transitions;
+mod turns;
 
 /// A lease that no test outlives.
 const LONG: Duration = Duration::from_secs(600);

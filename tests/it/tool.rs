@@ -54,13 +54,7 @@ impl Desk {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory } else { Path::new("/tmp") };
         let folder = tempfile::tempdir_in(place).expect("a scratch folder");
-        let folders = SandboxFolders {
-            workspace: folder.path().join("workspace"),
-            home: folder.path().join("home"),
-            base_git: folder.path().join("base.git"),
-            out: folder.path().join("out"),
-            below: None,
-        };
+        let folders = SandboxFolders::within(folder.path());
         for made in [&folders.workspace, &folders.base_git] {
             std::fs::create_dir(made).expect("a folder");
         }

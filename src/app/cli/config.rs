@@ -89,7 +89,11 @@ pub(super) fn rows(config: &Config) -> Vec<serde_json::Value> {
 fn commented() -> String {
     let mut text = "# Forgehand. Every key is optional; the lines show the defaults.\n# Each key can be set by the environment too: FORGEHAND_SECTION__KEY.\n# A secret is written KEY, or KEY_file with the path of a file (mode 0600) that holds it.\n".to_owned();
     for section in sections() {
-        let _ = write!(text, "\n# {}\n[{}]\n", section.about, section.name);
+        let _ = match section.is_list {
+            // Not begun, it is not there: one without its keys would be wrong.
+            true => write!(text, "\n# {}\n# [[{}]]\n", section.about, section.name),
+            false => write!(text, "\n# {}\n[{}]\n", section.about, section.name),
+        };
         for key in section.keys {
             let _ = writeln!(text, "# {}\n# {}", key.about, line(&key));
         }
@@ -120,9 +124,10 @@ pub fn table() -> String {
                 format!("`{}`", key.default.replace('|', "\\|"))
             };
             let twin = if key.secret { " (or `_file`)" } else { "" };
+            let mark = if section.is_list { "[]" } else { "" };
             let _ = writeln!(
                 text,
-                "| `{}.{}`{twin} | {default} | {} |",
+                "| `{}{mark}.{}`{twin} | {default} | {} |",
                 section.name,
                 key.name,
                 key.about.replace('|', "\\|")
@@ -149,12 +154,11 @@ mod tests {
         let lines = lines.lines().map(|line| line.trim_start_matches("# "));
         let lines: Vec<&str> = lines.filter(is_key).collect();
         let table: toml::Table = lines.join("\n").parse().unwrap();
-        let keys = |table: &toml::Table| {
-            table
-                .values()
-                .map(|section| section.as_table().unwrap().len())
-                .sum::<usize>()
+        let count = |section: &toml::Value| match section {
+            toml::Value::Array(items) => items.iter().map(|item| item.as_table().unwrap().len()).sum(),
+            section => section.as_table().unwrap().len(),
         };
+        let keys = |table: &toml::Table| table.values().map(count).sum::<usize>();
         let known: usize = sections().iter().map(|section| section.keys.len()).sum();
         assert_eq!(keys(&table), known);
     }

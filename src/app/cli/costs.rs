@@ -54,7 +54,7 @@ enum By {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Since {
+pub(super) enum Since {
     /// So many days, today being the last of them.
     Days(u64),
     Date(NaiveDate),
@@ -63,7 +63,7 @@ enum Since {
 /// More days than anything was ever recorded for.
 const MAX_DAYS: u64 = 100_000;
 
-fn parse_since(text: &str) -> Result<Since, String> {
+pub(super) fn parse_since(text: &str) -> Result<Since, String> {
     let days = text.strip_suffix('d').and_then(|days| days.parse().ok());
     match (days, text.parse()) {
         (Some(days @ 1..=MAX_DAYS), _) => Ok(Since::Days(days)),
@@ -73,7 +73,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
 }
 
 impl Since {
-    fn time(self, now: DateTime<Utc>) -> DateTime<Utc> {
+    pub(super) fn time(self, now: DateTime<Utc>) -> DateTime<Utc> {
         let date = match self {
             Since::Date(date) => date,
             Since::Days(days) => now

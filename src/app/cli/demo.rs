@@ -106,6 +106,8 @@ fn demo_config(context: &Context, folder: &Path, args: &Args) -> anyhow::Result<
         ("server.state_dir", state.as_str()),
         ("server.listen", args.listen.as_str()),
         ("github.write_interval_seconds", "0.1"),
+        ("github.max_content_per_minute", "600"),
+        ("github.max_content_per_hour", "10000"),
         ("queue.poll_seconds", "0.2"),
         // Somebody is watching: what does not work is said at once.
         ("queue.max_attempts", "2"),
@@ -326,13 +328,7 @@ fn why(job: &Job) -> String {
 /// at once, and not in the words of a failed test.
 async fn look_for_compilers(ports: &Ports, folder: &Path) -> anyhow::Result<()> {
     let scratch = folder.join("compilers");
-    let folders = SandboxFolders {
-        workspace: scratch.join("workspace"),
-        home: scratch.join("home"),
-        base_git: scratch.join("base.git"),
-        out: scratch.join("out"),
-        below: None,
-    };
+    let folders = SandboxFolders::within(&scratch);
     for folder in [&folders.workspace, &folders.base_git] {
         std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
     }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use chrono::TimeDelta;
 use serde::Serialize;
 
 use super::{Context, missing_database, show, surroundings};
@@ -11,7 +12,7 @@ use crate::app::{complete_credentials, ports};
 use crate::clock::Clock;
 use crate::config::{Config, ModelProvider, Origin, SandboxBackend};
 use crate::git::Git;
-use crate::github::GitHub;
+use crate::github::{ClockState, GitHub};
 use crate::model;
 use crate::sandbox;
 use crate::secret::Redactor;
@@ -286,15 +287,39 @@ async fn check_github(config: &Config) -> Finding {
     }
     let redactor = Redactor::default();
     config.secrets().iter().for_each(|secret| redactor.add(secret));
-    let tried = async {
-        let github = GitHub::new(&config.github, Clock::System, redactor)?;
-        let about = github.app().await?;
-        anyhow::Ok(format!(
+    let client = match GitHub::new(&config.github, Clock::System, redactor) {
+        Ok(client) => client,
+        Err(error) => return Finding::of("github", Err(error)),
+    };
+    let about = client.app().await;
+    // A refusal may have no other reason than this.
+    let apart = match client.skew().state() {
+        ClockState::Unknown | ClockState::Right => None,
+        ClockState::Off(by) => Some((Status::Hint, by)),
+        ClockState::Wrong(by) => Some((Status::Problem, by)),
+    };
+    let detail = match &about {
+        Ok(about) => format!(
             "we are the App {} ({}) at {}",
             about.name, about.id, config.github.api_url
-        ))
+        ),
+        Err(error) => format!("{error:#}"),
     };
-    Finding::of("github", tried.await)
+    match apart {
+        None => Finding::of("github", about.map(|_| detail).map_err(anyhow::Error::from)),
+        Some((status, by)) => {
+            let (seconds, side) = (
+                by.num_seconds().abs(),
+                if by > TimeDelta::zero() { "ahead of" } else { "behind" },
+            );
+            let detail = format!(
+                "{detail}; this machine's clock is {seconds} s {side} GitHub's, which believes what we sign only for \
+                 some minutes: set it with a time server"
+            );
+            let status = if about.is_err() { Status::Problem } else { status };
+            Finding::new("github", status, detail)
+        }
+    }
 }
 
 async fn invariants(config: &Config, json: bool) -> anyhow::Result<ExitCode> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::indexed::{self, Show};
+use super::bar::Show;
+use super::indexed;
 use super::{Context, Usage, show};
 use crate::retrieval::graph::{Edge, Edges, Graph, Impact, SymbolId};
 

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::indexed::{self, Show};
+use super::bar::Show;
+use super::indexed;
 use super::{Context, show};
 
 #[derive(Debug, clap::Args)]

@@ -1,13 +1,13 @@
 //! A local repository with its index: found, brought up to its last commit, with the edits of its
 //! checkout on top. Called by the commands that ask the index. Never writes into the repository.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+use super::bar::{Bar, Show};
 use super::{Context, Usage, surroundings};
 use crate::app::{ports, prepare_state_dir, record};
 use crate::git::{Git, GitError};
@@ -20,16 +20,6 @@ use crate::retrieval::view::View;
 const MAX_EDITS: usize = 5_000;
 /// Largest edited file that is read.
 const MAX_EDIT_BYTES: u64 = 2 << 20;
-/// The bar moves as often as the eye follows; a log gets a line now and then.
-const BAR_PAUSE: Duration = Duration::from_millis(80);
-const LINE_PAUSE: Duration = Duration::from_secs(3);
-
-/// Whether progress is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Show {
-    Progress,
-    Nothing,
-}
 
 /// A repository and what the index knows of it.
 #[derive(Debug)]
@@ -68,9 +58,11 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     let state = records.as_deref().and_then(Path::parent);
     let state = state.context("neither HOME nor XDG_STATE_HOME names a folder; set server.state_dir to one")?;
     let indexes = ports::indexes(&config, &surroundings, &git, state);
-    let bar = Bar::new(show);
+    let bar = Bar::new(show, "indexing", "files");
     let brought = indexes
-        .bring(&place.git_dir, &place.head, |progress| bar.show(progress))
+        .bring(&place.git_dir, &place.head, |Progress { done, all }| {
+            bar.show(done, all)
+        })
         .await;
     bar.end();
     let Brought { index, view, parsed } = brought.map_err(|why| anyhow::anyhow!("the index: {why}"))?;
@@ -139,59 +131,4 @@ fn read_edits(root: &Path, paths: Vec<String>) -> Vec<Edit> {
         }
     }
     edits
-}
-
-/// How far indexing is: a bar on a terminal, lines elsewhere.
-struct Bar {
-    show: Show,
-    is_terminal: bool,
-    last: Mutex<Option<Instant>>,
-}
-
-impl Bar {
-    fn new(show: Show) -> Self {
-        Self {
-            show,
-            is_terminal: std::io::stderr().is_terminal(),
-            last: Mutex::new(None),
-        }
-    }
-
-    fn show(&self, progress: Progress) {
-        if self.show == Show::Nothing {
-            return;
-        }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let pause = if self.is_terminal { BAR_PAUSE } else { LINE_PAUSE };
-        let now = Instant::now();
-        // A warm index has little to do, and says nothing of it.
-        match *last {
-            None => *last = Some(now),
-            Some(before) if now.duration_since(before) >= pause => {
-                *last = Some(now);
-                self.draw(progress);
-            }
-            Some(_) => {}
-        }
-    }
-
-    fn draw(&self, Progress { done, all }: Progress) {
-        if !self.is_terminal {
-            note!("indexing: {done} of {all} files");
-            return;
-        }
-        let width = 24;
-        let filled = (done * width).checked_div(all).unwrap_or(width).min(width);
-        let bar = format!("{}{}", "█".repeat(filled), "░".repeat(width - filled));
-        let mut out = std::io::stderr().lock();
-        drop(write!(out, "\r\x1b[Kindexing {bar} {done}/{all} files"));
-        drop(out.flush());
-    }
-
-    /// Takes the bar away.
-    fn end(&self) {
-        if self.is_terminal && self.show == Show::Progress {
-            drop(write!(std::io::stderr().lock(), "\r\x1b[K"));
-        }
-    }
 }

@@ -3,12 +3,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use super::{Context, show};
+use crate::audit::OPERATOR;
 use crate::ids::JobId;
 use crate::job::{Job, JobState};
 use crate::question::Reply;
+use crate::retention::{missing, where_is};
 use crate::secret::random_hex;
 use crate::store::{AnswerResult, CancelResult, JobFilter, Store};
 use crate::text;
@@ -88,6 +90,7 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
 
 async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
     let mut tx = store.begin().await?;
+    tx.act_as(OPERATOR);
     match action {
         Action::List { states, limit, json } => {
             let jobs = tx
@@ -117,7 +120,10 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             tx.commit().await?;
             match result {
                 AnswerResult::Taken => {}
-                AnswerResult::NothingAsked => bail!("job {id} asks nothing, or there is no such job"),
+                AnswerResult::NothingAsked => {
+                    bail_if_moved(store, &id).await?;
+                    bail!("job {id} asks nothing, or there is no such job")
+                }
                 AnswerResult::TooMany => bail!("the question of job {id} has too many answers already"),
             }
             store.ring();
@@ -131,7 +137,10 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             let (word, sentence) = match result {
                 CancelResult::Cancelled => ("cancelled", "is cancelled"),
                 CancelResult::Requested => ("requested", "was asked to stop; its worker does so within seconds"),
-                CancelResult::TooLate => bail!("job {id} is over already, or there is no such job"),
+                CancelResult::TooLate => {
+                    bail_if_moved(store, &id).await?;
+                    bail!("job {id} is over already, or there is no such job")
+                }
             };
             tell(&id, word, sentence, json)?;
         }
@@ -139,6 +148,7 @@ async fn act(store: &Store, action: Action) -> anyhow::Result<()> {
             let queued = tx.requeue_job(&id, crate::clock::Clock::System.now()).await?;
             tx.commit().await?;
             if !queued {
+                bail_if_moved(store, &id).await?;
                 bail!("job {id} cannot be queued again: it is not over, or another job does the same");
             }
             store.ring();
@@ -176,8 +186,18 @@ fn print_line(job: &Job) {
     );
 }
 
+/// A job that left the database is no mystery.
+async fn bail_if_moved(store: &Store, id: &JobId) -> anyhow::Result<()> {
+    match where_is(&mut store.begin().await?, id).await? {
+        Some(moved) => bail!("{moved}; it can be read there and not be begun again: ask for the work anew"),
+        None => Ok(()),
+    }
+}
+
 async fn show_one(tx: &mut crate::store::Tx, id: &JobId, json: bool) -> anyhow::Result<()> {
-    let job = tx.job(id).await?.with_context(|| format!("there is no job {id}"))?;
+    let Some(job) = tx.job(id).await? else {
+        bail!(missing(tx, id).await?);
+    };
     let events = tx.events(id, 0, 10_000).await?;
     let effects = tx.effects(id).await?;
     let asked = tx.last_question(id).await?.filter(|_| job.state == JobState::Waiting);

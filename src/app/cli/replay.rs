@@ -33,6 +33,7 @@ use crate::run::{self, Earlier, Place, Ports, RECORD, RECORD_END, Record, Record
 use crate::secret::{Redactor, Secret};
 use crate::store::Store;
 use crate::text;
+use crate::workgraph::{Desk, RecordedDesk};
 use crate::workspace::{mirror_path, remove_all};
 
 #[derive(Debug, clap::Args)]
@@ -289,6 +290,15 @@ async fn empty_memory(recorded: &RecordedMemory, folder: &Path, redactor: &Redac
     Ok(Memory::new(store, keeper, Clock::System, redactor.clone()))
 }
 
+/// The work graph as the run found it.
+async fn recorded_desk(recorded: &RecordedDesk, folder: &Path, redactor: &Redactor) -> anyhow::Result<Desk> {
+    let url = Secret::new(format!("sqlite:{}", folder.join("graph.sqlite").display()));
+    let store = Store::open(&url, 1).await.context("open an empty database")?;
+    store.migrate().await.context("make an empty database")?;
+    let desk = recorded.again(store, Clock::System, redactor.clone()).await;
+    desk.context("lay out the recorded work graph")
+}
+
 async fn play(
     mut ports: Ports,
     recorded: &Recorded,
@@ -301,6 +311,9 @@ async fn play(
     let scratch = scratch.context("make a temporary folder")?;
     if let Some(memory) = &record.memory {
         ports.memory = Some(empty_memory(memory, scratch.path(), &redactor).await?);
+    }
+    if let Some(desk) = &record.desk {
+        ports.desk = Some(recorded_desk(desk, scratch.path(), &redactor).await?);
     }
     let place = Place {
         state_dir: scratch.path().to_owned(),
@@ -357,6 +370,7 @@ fn work(record: &Record, mirror: PathBuf) -> Work {
         base: record.base.clone(),
         setup: record.setup.clone(),
         setup_of: SetupOf::default(),
+        acceptance: None,
         repo_config: RepoConfig {
             protected_paths: record.protected_paths.clone(),
             ..RepoConfig::default()

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use anyhow::bail;
 
-use super::indexed::{self, Show};
+use super::bar::Show;
+use super::indexed;
 use super::{Context, Usage, show};
 use crate::model::tokens_of;
 use crate::retrieval::query::Query;

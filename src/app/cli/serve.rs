@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::app::{ServiceRole, stop_on_signal};
@@ -26,7 +27,10 @@ pub(super) async fn run_worker(context: &Context, _args: WorkerArgs) -> anyhow::
 }
 
 async fn start(context: &Context, roles: &[ServiceRole]) -> anyhow::Result<ExitCode> {
-    let app = context.app().await?;
+    // From the first moment: a signal that comes while the database is opened ends it as gracefully.
+    let stop = CancellationToken::new();
+    stop_on_signal(stop.clone())?;
+    let app = context.app().await?.stopped_by(stop);
     if app.config().sandbox.unsafe_local {
         tracing::warn!("sandbox.unsafe_local is set: commands may run WITHOUT isolation on this machine");
     }
@@ -34,12 +38,10 @@ async fn start(context: &Context, roles: &[ServiceRole]) -> anyhow::Result<ExitC
     if has_receiver && app.config().github.webhook_secret.is_none() && app.config().github.app_id.is_some() {
         bail!("github.webhook_secret is not set: webhooks could not be checked. Set it to the App's webhook secret");
     }
-    stop_on_signal(app.stop_token())?;
-    app.serve(roles, |address| {
-        if let Some(address) = address {
-            // The first line of standard output tells scripts where the service listens.
-            say!("listening on http://{address}");
-        }
+    // The first line of standard output tells scripts that it works, and where it listens.
+    app.serve(roles, |address| match address {
+        Some(address) => say!("listening on http://{address}"),
+        None => say!("ready"),
     })
     .await?;
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 
 use std::fmt::Arguments;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 
@@ -29,8 +30,20 @@ pub(super) fn to_output(line: Arguments<'_>) {
 /// As [`to_output`].
 pub(super) fn to_error(line: Arguments<'_>) {
     if let Err(line) = screen::show_line(line.to_string()) {
+        let line = match ERRORS_ARE_JSON.load(Ordering::Relaxed) {
+            true => serde_json::json!({"events": "note", "text": line.trim()}).to_string(),
+            false => line,
+        };
         drop(writeln!(std::io::stderr().lock(), "{line}"));
     }
+}
+
+/// Standard error holds lines of JSON.
+static ERRORS_ARE_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on every line about the work is one of JSON, too.
+pub(super) fn errors_are_json() {
+    ERRORS_ARE_JSON.store(true, Ordering::Relaxed);
 }
 
 /// Standard error for whoever writes whole lines, such as logs.

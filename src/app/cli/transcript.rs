@@ -1,5 +1,5 @@
 //! `forgehand show`: a run to be read from the first turn to the last, from the events of a job, the
-//! record of a local run, or the file that `run --log` wrote. Never shows more of an output than was stored, and says where a
+//! record of a local run, or the file that `run --events` wrote. Never shows more of an output than was stored, and says where a
 //! part was left out.
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -15,17 +15,20 @@ use super::{Context, Usage, show, surroundings};
 use crate::app::record;
 use crate::event::{Event, Totals};
 use crate::ids::{JobId, RunId};
+use crate::retention::missing;
 use page::{Depth, Page};
 
+mod list;
 mod page;
 mod recorded;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A job's id, as `jobs list` shows it; a local run's, as `run` prints it; the file of its record,
-    /// or the one that `run --log` wrote.
+    /// or the one that `run --events` or `--log` wrote. Without it, local runs are listed: those that
+    /// ended, those that go on, and those whose process is gone.
     #[arg(value_name = "JOB|RUN|FILE")]
-    what: String,
+    what: Option<String>,
     /// Show outputs whole, as far as they were stored, and what the model thought.
     #[arg(long)]
     full: bool,
@@ -40,16 +43,20 @@ const MAX_EVENTS: u32 = 20_000;
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
+    let Some(what) = args.what else {
+        list::print(context, args.json)?;
+        return Ok(ExitCode::SUCCESS);
+    };
     let depth = if args.full { Depth::Whole } else { Depth::Capped };
     let canvas = Canvas::new(std::io::stdout(), Kind::Lines, paint_of_output(), || None);
     let mut page = Page::new(canvas, depth);
-    let named = PathBuf::from(&args.what);
+    let named = PathBuf::from(&what);
     let file = if named.is_file() {
         Some(named)
     } else {
-        record_of(context, &args.what)?
+        record_of(context, &what)?
     };
-    let events = match (file, args.what.parse::<JobId>()) {
+    let events = match (file, what.parse::<JobId>()) {
         (Some(file), _) if is_record(&file)? => {
             if args.json {
                 bail!("{} is JSON, a line for each entry", file.display());
@@ -61,7 +68,6 @@ pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCod
         (Some(file), _) => of_file(&file)?,
         (None, Ok(job)) => of_job(context, &job).await?,
         (None, Err(_)) => {
-            let what = &args.what;
             return Err(Usage(format!("{what} is neither the id of a job or run nor a file")).into());
         }
     };
@@ -99,7 +105,9 @@ async fn of_job(context: &Context, job: &JobId) -> anyhow::Result<Vec<Event>> {
     let app = context.existing_app().await?;
     let read = async {
         let mut tx = app.store().begin().await?;
-        tx.job(job).await?.with_context(|| format!("there is no job {job}"))?;
+        if tx.job(job).await?.is_none() {
+            bail!(missing(&mut tx, job).await?);
+        }
         anyhow::Ok(tx.events(job, 0, MAX_EVENTS).await?)
     };
     let events = read.await;
@@ -107,17 +115,34 @@ async fn of_job(context: &Context, job: &JobId) -> anyhow::Result<Vec<Event>> {
     events
 }
 
+/// A line of the file that `run` writes.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Logged {
+    Event(Box<Event>),
+    /// The beginning or the end.
+    Frame {
+        #[serde(rename = "events")]
+        _events: String,
+    },
+}
+
 fn of_file(file: &Path) -> anyhow::Result<Vec<Event>> {
     let open = std::fs::File::open(file).with_context(|| format!("open {}", file.display()))?;
     let mut events = Vec::new();
+    let mut torn = None;
     for (at, line) in BufReader::new(open.take(MAX_FILE_BYTES)).lines().enumerate() {
         let line = line.with_context(|| format!("read {}", file.display()))?;
         if events.len() as u32 >= MAX_EVENTS {
             bail!("{} holds more than {MAX_EVENTS} events", file.display());
         }
-        let event = serde_json::from_str(&line)
-            .with_context(|| format!("{} line {}: no event of a run", file.display(), at + 1))?;
-        events.push(event);
+        match serde_json::from_str(&line) {
+            Ok(Logged::Event(event)) if torn.is_none() => events.push(*event),
+            Ok(Logged::Frame { .. }) => torn = None,
+            // The last line of a run that was killed; the next run begins one of its own.
+            Err(_) if at > 0 && torn.is_none() => torn = Some(at + 1),
+            Ok(_) | Err(_) => bail!("{} line {}: no event of a run", file.display(), torn.unwrap_or(at + 1)),
+        }
     }
     Ok(events)
 }

@@ -217,7 +217,10 @@ impl State {
             return Err(Refused::new(403, "This installation has been suspended"));
         }
         let permissions = self.wanted_permissions(&body["permissions"])?;
-        let repositories = self.wanted_repositories(&body["repository_ids"])?;
+        let repositories = match &body["repositories"] {
+            Value::Null => self.wanted_repositories(&body["repository_ids"])?,
+            names => self.wanted_repositories(&self.ids_of(names))?,
+        };
         let bytes = random_bytes::<36>();
         const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         let random: String = bytes.iter().map(|byte| LETTERS[*byte as usize % 62] as char).collect();
@@ -254,6 +257,19 @@ impl State {
             permissions.insert(name.clone(), level.ok_or_else(|| Refused::new(422, refusal))?);
         }
         Ok(permissions)
+    }
+
+    /// The ids of repositories by name; of one that does not exist, null.
+    fn ids_of(&self, names: &Value) -> Value {
+        let id_of = |name: &Value| {
+            let name = name.as_str()?;
+            let found = self.repos.values().find(|repo| repo.name.eq_ignore_ascii_case(name));
+            found.map(|repo| repo.id)
+        };
+        names
+            .as_array()
+            .map(|names| names.iter().map(id_of).collect())
+            .unwrap_or_default()
     }
 
     fn wanted_repositories(&self, wanted: &Value) -> Result<Option<BTreeSet<u64>>, Refused> {

@@ -85,6 +85,7 @@ impl State {
             author: who,
             open: true,
             labels,
+            milestone: None,
             created_at: now,
             updated_at: now,
             closed_at: None,
@@ -115,6 +116,7 @@ impl State {
         who: u64,
         mut about: Value,
     ) -> Result<(), Refused> {
+        self.note_event(repo_id, number, action, who, &about);
         let repo = self.repo(repo_id)?;
         let event = match repo.pulls.get(&number) {
             Some(pull) => {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::GitHubDouble;
 
 /// How a request goes wrong.
@@ -22,6 +24,13 @@ pub enum Fault {
     Hang,
     /// Lists do not show what was created within this time.
     StaleList(Duration),
+    /// The connection breaks now, and the request arrives when this time has passed, by GitHub's clock.
+    /// Not for git, where it is as [`Fault::ResetBeforeApply`].
+    ApplyLate(Duration),
+    /// It is done, but the connection breaks in the middle of the answer.
+    ApplyThenCut,
+    /// It is done, and the answer comes in small pieces over this time.
+    ApplyThenTrickle(Duration),
 }
 
 impl Fault {
@@ -61,6 +70,55 @@ impl Rule {
     }
 }
 
+/// An answer that is to be held back.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// Requests before it, and itself.
+    left: u32,
+    reached: CancellationToken,
+    release: CancellationToken,
+}
+
+/// An answer that is held back until it is released, as long as somebody has this.
+#[derive(Debug)]
+pub struct HeldAnswer {
+    reached: CancellationToken,
+    release: CancellationToken,
+}
+
+impl HeldAnswer {
+    /// Returns when its request was done.
+    pub async fn reached(&self) {
+        self.reached.cancelled().await;
+    }
+}
+
+impl Drop for HeldAnswer {
+    fn drop(&mut self) {
+        self.release.cancel();
+    }
+}
+
+/// Counts a request, and gives the order to hold its answer back.
+pub(super) fn hold(holds: &mut Vec<Hold>) -> Option<Hold> {
+    for hold in holds.iter_mut() {
+        hold.left = hold.left.saturating_sub(1);
+    }
+    let found = holds.iter().position(|hold| hold.left == 0)?;
+    Some(holds.remove(found))
+}
+
+impl Hold {
+    /// The request is done; waits until its answer may be sent.
+    pub(super) async fn wait(self, stop: &CancellationToken) {
+        self.reached.cancel();
+        tokio::select! {
+            () = self.release.cancelled() => {}
+            () = stop.cancelled() => {}
+        }
+    }
+}
+
 /// The first standing order for this request, used up by one.
 pub(super) fn strike(rules: &mut Vec<Rule>, method: &str, path: &str) -> Option<Fault> {
     let found = rules.iter().position(|rule| rule.matches(method, path))?;
@@ -83,9 +141,32 @@ impl GitHubDouble {
         }
     }
 
+    /// Holds back the answer to the `nth` request of the API from now on, counted from 1.
+    pub fn hold_answer(&self, nth: u32) -> HeldAnswer {
+        let (reached, release) = (CancellationToken::new(), CancellationToken::new());
+        self.lock().holds.push(Hold {
+            left: nth.max(1),
+            reached: reached.clone(),
+            release: release.clone(),
+        });
+        HeldAnswer { reached, release }
+    }
+
+    /// Lets arrive what was on its way until now ([`Fault::ApplyLate`]). Any other request does so too.
+    pub async fn land_late(&self) {
+        super::server::land(self).await;
+    }
+
+    /// How many requests are still on their way.
+    pub fn under_way(&self) -> usize {
+        self.lock().late.len()
+    }
+
     /// Takes all standing orders back.
     pub fn clear_faults(&self) {
-        self.lock().faults.clear();
+        let mut state = self.lock();
+        state.faults.clear();
+        state.holds.clear();
     }
 
     /// Patterns of orders that are not used up, so that a test notices a fault that never struck.

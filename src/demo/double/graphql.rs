@@ -14,7 +14,8 @@ use super::shape::{node_id, number_of, time};
 use super::state::State;
 
 /// An operation by its name, with a field that its text must have.
-const OPERATIONS: [(&str, &str); 4] = [
+const OPERATIONS: [(&str, &str); 5] = [
+    ("IssueEdits", "userContentEdits("),
     ("ReviewThreads", "reviewThreads("),
     ("ThreadComments", "PullRequestReviewThread"),
     ("ResolveThread", "resolveReviewThread("),
@@ -69,6 +70,7 @@ impl State {
             .find(|(known, field)| *known == name && text.contains(name) && text.contains(field))?;
         let variables = &call.body["variables"];
         let outcome = match name {
+            "IssueEdits" => self.issue_edits(caller, variables),
             "ReviewThreads" => self.review_threads(caller, variables),
             "ThreadComments" => self.thread_comments(caller, variables),
             "ResolveThread" => self.resolve(caller, variables),
@@ -81,6 +83,21 @@ impl State {
             }
         };
         Some(Answer::ok(body))
+    }
+
+    fn issue_edits(&self, caller: &Caller, variables: &Value) -> Result<Value, Problem> {
+        let words = |name: &str| variables[name].as_str().unwrap_or_default();
+        let full_name = format!("{}/{}", words("owner"), words("name"));
+        let missing = || Problem::not_found("Repository", &full_name);
+        let id = self.find_repo(&full_name).ok_or_else(missing)?;
+        self.authorize(caller, id, &["issues"], Level::Read)?;
+        let number = variables["number"].as_u64().unwrap_or(0);
+        let repo = self.repo(id)?;
+        let found = repo.issues.get(&number).filter(|_| !repo.pulls.contains_key(&number));
+        let issue = found.ok_or_else(|| Problem::not_found("Issue", &number.to_string()))?;
+        let first = variables["first"].as_u64().unwrap_or(0) as usize;
+        let issue = self.shape_body_edits(issue, first.min(MAX_PER_PAGE));
+        Ok(json!({ "repository": { "issue": issue } }))
     }
 
     fn review_threads(&self, caller: &Caller, variables: &Value) -> Result<Value, Problem> {

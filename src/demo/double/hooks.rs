@@ -125,7 +125,8 @@ impl State {
     }
 
     fn last_delivery(&self, guid: &str) -> anyhow::Result<Delivery> {
-        let found = self.deliveries.iter().rev().find(|delivery| delivery.guid == guid);
+        let all = self.deliveries.iter().rev().chain(self.expired.iter().rev());
+        let found = all.into_iter().find(|delivery| delivery.guid == guid);
         found.cloned().with_context(|| format!("there was no delivery {guid}"))
     }
 
@@ -240,6 +241,14 @@ impl GitHubDouble {
     /// The log of deliveries, oldest first.
     pub fn deliveries(&self) -> Vec<Delivery> {
         self.lock().deliveries.iter().cloned().collect()
+    }
+
+    /// Empties the log, as GitHub does after three days. What was in it can still be sent again, as
+    /// whoever kept a copy would.
+    pub fn expire_deliveries(&self) {
+        let mut state = self.lock();
+        let old: Vec<Delivery> = state.deliveries.drain(..).collect();
+        state.expired.extend(old);
     }
 
     /// Waits until no delivery is on its way.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Refused};
 use super::changes::{NewIssue, ReactionPlace};
-use super::noun::{Issue, Repo};
+use super::noun::{Comment, Issue, Repo};
 use super::routes::Call;
 use super::state::State;
 
@@ -33,15 +33,30 @@ impl State {
             .map(|list| list.split(',').collect())
             .unwrap_or_default();
         let since = call.since()?;
+        let milestone = call.query("milestone");
+        let is_milestone = |text: &str| matches!(text, "*" | "none") || text.parse::<u64>().is_ok();
+        if milestone.is_some_and(|text| !is_milestone(text)) {
+            return Err(Refused::invalid("Issue", "milestone", "invalid", None));
+        }
+        let milestoned = |issue: &Issue| match milestone {
+            None => true,
+            Some("*") => issue.milestone.is_some(),
+            Some("none") => issue.milestone.is_none(),
+            Some(number) => issue.milestone.is_some_and(|of| of.to_string() == number),
+        };
         let wanted = |issue: &&Issue| {
             let labelled = |name: &&str| issue.labels.iter().any(|label| label.eq_ignore_ascii_case(name));
             (state == "all" || issue.open == (state == "open"))
                 && labels.iter().all(labelled)
                 && since.is_none_or(|since| issue.updated_at >= since)
+                && milestoned(issue)
                 && call.shows(issue.created_at)
         };
         // Newest first is GitHub's default here, unlike for comments.
         let mut issues: Vec<&Issue> = repo.issues.values().filter(wanted).collect();
+        if call.query("sort") == Some("updated") {
+            issues.sort_by_key(|issue| issue.updated_at);
+        }
         if call.query("direction") != Some("asc") {
             issues.reverse();
         }
@@ -84,6 +99,23 @@ impl State {
                 && call.shows(comment.created_at)
         });
         call.page(comments.collect(), |comment| self.shape_comment(repo, comment))
+    }
+
+    /// The comments of the whole repository.
+    pub(super) fn list_all_comments(&self, call: &Call, repo: u64) -> Result<Answer, Refused> {
+        let repo = self.repo(repo)?;
+        let since = call.since()?;
+        let wanted = |comment: &&Comment| {
+            since.is_none_or(|since| comment.updated_at >= since) && call.shows(comment.created_at)
+        };
+        let mut comments: Vec<&Comment> = repo.comments.values().filter(wanted).collect();
+        if call.query("sort") == Some("updated") {
+            comments.sort_by_key(|comment| comment.updated_at);
+            if call.query("direction") != Some("asc") {
+                comments.reverse();
+            }
+        }
+        call.page(comments, |comment| self.shape_comment(repo, comment))
     }
 
     pub(super) fn get_comment(&self, repo: u64, id: u64) -> Result<Answer, Refused> {

@@ -41,6 +41,10 @@ pub(super) struct Repo {
     pub(super) roles: BTreeMap<u64, String>,
     pub(super) labels: BTreeMap<String, u64>,
     pub(super) issues: BTreeMap<u64, Issue>,
+    /// What happened to issues, in order.
+    pub(super) events: Vec<Event>,
+    /// Milestones by number.
+    pub(super) milestones: BTreeMap<u64, Milestone>,
     pub(super) pulls: BTreeMap<u64, Pull>,
     pub(super) comments: BTreeMap<u64, Comment>,
     pub(super) reviews: BTreeMap<u64, Review>,
@@ -87,6 +91,27 @@ impl Repo {
     }
 }
 
+/// Something that happened to an issue.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) id: u64,
+    pub(super) number: u64,
+    pub(super) event: String,
+    /// Account id.
+    pub(super) by: u64,
+    /// What only this kind of event tells.
+    pub(super) about: serde_json::Value,
+    pub(super) at: DateTime<Utc>,
+}
+
+/// A milestone.
+#[derive(Debug)]
+pub(super) struct Milestone {
+    pub(super) id: u64,
+    pub(super) title: String,
+    pub(super) created_at: DateTime<Utc>,
+}
+
 /// One earlier text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
@@ -128,6 +153,8 @@ pub struct Issue {
     pub open: bool,
     /// Label names.
     pub labels: Vec<String>,
+    /// Number of its milestone.
+    pub milestone: Option<u64>,
     /// When it was opened.
     pub created_at: DateTime<Utc>,
     /// Last change.

@@ -324,6 +324,11 @@ impl GitHubDouble {
         state.rate.used = state.rate.used.saturating_add(requests);
     }
 
+    /// Begins a new hour of requests now.
+    pub fn renew_rate(&self) {
+        self.lock().rate.used = 0;
+    }
+
     /// Ends all minted tokens early.
     pub fn revoke_tokens(&self) {
         self.lock().tokens.clear();

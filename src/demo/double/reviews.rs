@@ -104,6 +104,30 @@ impl State {
         call.page(comments.collect(), |comment| self.shape_review_comment(repo, comment))
     }
 
+    /// The comments on lines of the whole repository.
+    pub(super) fn list_all_review_comments(&self, call: &Call, repo: u64) -> Result<Answer, Refused> {
+        let repo = self.repo(repo)?;
+        let since = call.since()?;
+        let comments = repo
+            .review_comments
+            .values()
+            .filter(|comment| since.is_none_or(|since| comment.updated_at >= since) && call.shows(comment.created_at));
+        let mut comments: Vec<_> = comments.collect();
+        if call.query("sort") == Some("updated") {
+            comments.sort_by_key(|comment| comment.updated_at);
+            if call.query("direction") != Some("asc") {
+                comments.reverse();
+            }
+        }
+        call.page(comments, |comment| self.shape_review_comment(repo, comment))
+    }
+
+    pub(super) fn get_review_comment(&self, repo: u64, id: u64) -> Result<Answer, Refused> {
+        let repo = self.repo(repo)?;
+        let comment = repo.review_comments.get(&id).ok_or_else(Refused::not_found)?;
+        Answer::ok(self.shape_review_comment(repo, comment))
+    }
+
     pub(super) fn list_reviews(&self, call: &Call, repo: u64, number: u64) -> Result<Answer, Refused> {
         let repo = self.repo(repo)?;
         repo.pulls.get(&number).ok_or_else(Refused::not_found)?;
@@ -174,6 +198,7 @@ impl State {
             submitted_at: now,
         };
         self.repo_mut(repo_id)?.reviews.insert(id, review);
+        self.issue_mut(repo_id, new.number)?.updated_at = now;
         if let Some(pull) = self.repo_mut(repo_id)?.pulls.get_mut(&new.number) {
             pull.requested.retain(|asked| *asked != new.who); // they have answered
         }
@@ -236,7 +261,9 @@ impl State {
             reactions: Vec::new(),
             edits: Vec::new(),
         };
+        let number = comment.number;
         repo.review_comments.insert(id, comment);
+        self.issue_mut(repo_id, number)?.updated_at = now;
         Ok(id)
     }
 
@@ -310,6 +337,29 @@ impl State {
         let id = self.insert_review_comment(repo_id, review_id, who, &inline)?;
         self.emit_review_comment(repo_id, id, "created", who, json!({}))?;
         Ok(id)
+    }
+
+    /// `PUT /pulls/{n}/reviews/{id}`: the App changes the text of its own review.
+    pub(super) fn put_review(&mut self, call: &Call, repo: u64, number: u64, id: u64) -> Result<Answer, Refused> {
+        let (body, bot) = (text(call, "PullRequestReview", "body")?.to_owned(), self.app.bot);
+        check_body("PullRequestReview", &body)?;
+        let found = self.repo_mut(repo)?.reviews.get_mut(&id);
+        let review = found
+            .filter(|review| review.number == number)
+            .ok_or_else(Refused::not_found)?;
+        if review.author != bot {
+            return Err(Refused::new(403, "Resource not accessible by integration"));
+        }
+        review.body = body;
+        let repo = self.repo(repo)?;
+        let review = repo.reviews.get(&id).ok_or_else(Refused::not_found)?;
+        Answer::ok(self.shape_review(repo, review))
+    }
+
+    /// `DELETE /pulls/comments/{id}`.
+    pub(super) fn delete_own_review_comment(&mut self, repo: u64, id: u64) -> Result<Answer, Refused> {
+        let gone = self.repo_mut(repo)?.review_comments.remove(&id);
+        gone.map_or_else(|| Err(Refused::not_found()), |_| Answer::no_content())
     }
 
     pub(super) fn edit_review_comment(&mut self, repo: u64, id: u64, who: u64, body: &str) -> Result<(), Refused> {

@@ -2,7 +2,7 @@
 //! Called by `server` under the lock; the git questions of a request were answered before.
 //! Never answers a route that is not in the table: it is remembered, and 501.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(super) struct Call {
     pub(super) query: HashMap<String, String>,
     pub(super) body: Value,
     pub(super) authorization: Option<String>,
+    /// What the caller knows the answer by already.
+    pub(super) if_none_match: Option<String>,
     /// The full address without the query, for links to other pages.
     pub(super) address: String,
     /// What is younger than this is not shown in lists.
@@ -85,7 +87,9 @@ impl Call {
 
     fn address_of(&self, page: usize) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        for (name, value) in self.query.iter().filter(|(name, _)| *name != "page") {
+        // In the same order each time: an unchanged answer has the same links.
+        let others: BTreeMap<_, _> = self.query.iter().filter(|(name, _)| *name != "page").collect();
+        for (name, value) in others {
             query.append_pair(name, value);
         }
         query.append_pair("page", &page.to_string());
@@ -241,6 +245,8 @@ impl State {
         match (call.method.as_str(), rest) {
             ("GET", ["issues"]) => self.list_issues(call, repo),
             ("POST", ["issues"]) => self.post_issue(call, repo),
+            ("GET", ["issues", "comments"]) => self.list_all_comments(call, repo),
+            ("GET", ["issues", "events"]) => self.list_all_events(call, repo),
             ("GET", ["issues", "comments", id]) => self.get_comment(repo, number(id)?),
             ("PATCH", ["issues", "comments", id]) => self.patch_comment(call, repo, number(id)?),
             ("DELETE", ["issues", "comments", id]) => {
@@ -257,6 +263,7 @@ impl State {
             ("PATCH", ["issues", n]) => self.patch_issue(call, repo, number(n)?),
             ("GET", ["issues", n, "comments"]) => self.list_comments(call, repo, number(n)?),
             ("POST", ["issues", n, "comments"]) => self.post_comment(call, repo, number(n)?),
+            ("GET", ["issues", n, "events"]) => self.list_events(call, repo, number(n)?),
             ("GET", ["issues", n, "labels"]) => self.list_labels(repo, number(n)?),
             ("POST", ["issues", n, "labels"]) => self.post_labels(call, repo, number(n)?),
             ("DELETE", ["issues", n, "labels", name]) => self.delete_label(repo, number(n)?, name),
@@ -272,6 +279,9 @@ impl State {
         match (call.method.as_str(), rest) {
             ("GET", ["pulls"]) => self.list_pulls(call, repo),
             ("POST", ["pulls"]) => self.post_pull(call, repo),
+            ("DELETE", ["pulls", "comments", id]) => self.delete_own_review_comment(repo, number(id)?),
+            ("GET", ["pulls", "comments"]) => self.list_all_review_comments(call, repo),
+            ("GET", ["pulls", "comments", id]) => self.get_review_comment(repo, number(id)?),
             ("POST", ["pulls", "comments", id, "reactions"]) => {
                 self.post_reaction(call, repo, &ReactionPlace::ReviewComment(number(id)?))
             }
@@ -289,6 +299,7 @@ impl State {
             ("POST", ["pulls", n, "requested_reviewers"]) => self.post_requested_reviewers(call, repo, number(n)?),
             ("GET", ["pulls", n, "reviews"]) => self.list_reviews(call, repo, number(n)?),
             ("POST", ["pulls", n, "reviews"]) => self.post_review(call, repo, number(n)?),
+            ("PUT", ["pulls", n, "reviews", id]) => self.put_review(call, repo, number(n)?, number(id)?),
             _ => self.unknown(call),
         }
     }

@@ -18,17 +18,28 @@ const MAX_QUERY_CHARS: usize = 256;
 struct Query {
     words: Vec<String>,
     repo: Option<String>,
-    is: Vec<String>,
+    /// Qualifiers with their values, in lower case, and whether they must not hold.
+    qualifiers: Vec<(String, String, bool)>,
 }
+
+/// Qualifiers that the double knows, beside `repo`.
+const QUALIFIERS: [&str; 6] = ["is", "label", "milestone", "author", "no", "state"];
 
 impl Query {
     fn read(text: &str) -> Result<Self, Refused> {
         let invalid = |message: &str| Refused::invalid("Search", "q", "invalid", Some(message));
         let mut query = Self::default();
-        for part in text.split_whitespace() {
+        for part in parts(text) {
+            let (part, is_negated) = match part.strip_prefix('-') {
+                Some(rest) => (rest, true),
+                None => (part.as_str(), false),
+            };
             match part.split_once(':') {
                 Some(("repo", name)) => query.repo = Some(name.to_owned()),
-                Some(("is", what)) => query.is.push(what.to_lowercase()),
+                Some((name, value)) if QUALIFIERS.contains(&name) => {
+                    let qualifier = (name.to_owned(), value.to_lowercase(), is_negated);
+                    query.qualifiers.push(qualifier);
+                }
                 Some(_) => return Err(invalid("the GitHub double does not know this qualifier")),
                 None => query.words.push(part.to_lowercase()),
             }
@@ -37,26 +48,52 @@ impl Query {
         if length > MAX_QUERY_CHARS {
             return Err(invalid("The search is longer than 256 characters."));
         }
-        if query.words.is_empty() && query.repo.is_none() && query.is.is_empty() {
+        if query.words.is_empty() && query.repo.is_none() && query.qualifiers.is_empty() {
             return Err(Refused::invalid("Search", "q", "missing", None));
         }
         Ok(query)
     }
 
-    fn fits(&self, repo: &Repo, issue: &Issue) -> bool {
+    fn fits(&self, state: &State, repo: &Repo, issue: &Issue) -> bool {
         let pull = repo.pulls.get(&issue.number);
-        let is = |what: &String| match what.as_str() {
-            "open" => issue.open,
-            "closed" => !issue.open,
-            "issue" => pull.is_none(),
-            "pr" | "pull-request" => pull.is_some(),
-            "merged" => pull.is_some_and(|pull| pull.merged_at.is_some()),
+        let milestone = issue.milestone.and_then(|number| repo.milestones.get(&number));
+        let holds = |name: &str, value: &str| match (name, value) {
+            ("is" | "state", "open") => issue.open,
+            ("is" | "state", "closed") => !issue.open,
+            ("is", "issue") => pull.is_none(),
+            ("is", "pr" | "pull-request") => pull.is_some(),
+            ("is", "merged") => pull.is_some_and(|pull| pull.merged_at.is_some()),
+            ("label", name) => issue.labels.iter().any(|label| label.to_lowercase() == name),
+            ("milestone", title) => milestone.is_some_and(|milestone| milestone.title.to_lowercase() == title),
+            ("author", login) => {
+                let author = state.accounts.get(&issue.author);
+                author.is_some_and(|author| author.login.to_lowercase() == login)
+            }
+            ("no", "label") => issue.labels.is_empty(),
+            ("no", "milestone") => milestone.is_none(),
+            ("no", "assignee") => true, // nobody is assigned here
             _ => false,
         };
         let text = format!("{} {}", issue.title, issue.body.as_deref().unwrap_or_default()).to_lowercase();
         let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        self.is.iter().all(is) && self.words.iter().all(|word| words.contains(&word.as_str()))
+        let mut qualifiers = self.qualifiers.iter();
+        qualifiers.all(|(name, value, is_negated)| holds(name, value) != *is_negated)
+            && self.words.iter().all(|word| words.contains(&word.as_str()))
     }
+}
+
+/// The parts of a query; quotes hold words together and are gone then.
+fn parts(text: &str) -> Vec<String> {
+    let (mut parts, mut is_quoted) = (vec![String::new()], false);
+    for c in text.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            c if c.is_whitespace() && !is_quoted => parts.push(String::new()),
+            c => parts.last_mut().expect("there is a part").push(c),
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
 }
 
 impl State {
@@ -77,10 +114,13 @@ impl State {
             }
         };
         let found = repos.iter().flat_map(|repo| {
-            let fits = |issue: &&Issue| query.fits(repo, issue) && call.shows(issue.created_at);
+            let fits = |issue: &&Issue| query.fits(self, repo, issue) && call.shows(issue.created_at);
             repo.issues.values().filter(fits).map(|issue| (*repo, issue))
         });
-        let found: Vec<(&Repo, &Issue)> = found.collect();
+        let mut found: Vec<(&Repo, &Issue)> = found.collect();
+        if call.query("order") != Some("asc") && call.query("sort").is_some() {
+            found.reverse();
+        }
         let total = found.len();
         let mut answer = call.page(found, |(repo, issue)| {
             let mut shape = self.shape_issue(repo, issue);
@@ -159,11 +199,13 @@ mod tests {
 
     #[test]
     fn queries_are_read() {
-        let query = Query::read("Parser drops repo:octo/widgets is:open").unwrap();
+        let query = Query::read("Parser drops repo:octo/widgets is:open -label:\"not yet\"").unwrap();
         assert_eq!(query.words, ["parser", "drops"]);
         assert_eq!(query.repo.as_deref(), Some("octo/widgets"));
-        assert_eq!(query.is, ["open"]);
-        for text in ["", "author:mona", &"long ".repeat(60)] {
+        let qualifier = |name: &str, value: &str, is_negated| (name.to_owned(), value.to_owned(), is_negated);
+        let expected = [qualifier("is", "open", false), qualifier("label", "not yet", true)];
+        assert_eq!(query.qualifiers, expected);
+        for text in ["", "reactions:>3", &"long ".repeat(60)] {
             assert!(Query::read(text).is_err(), "{text}");
         }
     }

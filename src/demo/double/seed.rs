@@ -124,6 +124,8 @@ impl RepositorySeed {
             roles: Default::default(),
             labels: Default::default(),
             issues: Default::default(),
+            events: Default::default(),
+            milestones: Default::default(),
             pulls: Default::default(),
             comments: Default::default(),
             reviews: Default::default(),

@@ -1,12 +1,15 @@
 //! The socket's side of the double: takes a request in, lets faults strike, records it, sends the
 //! answer. Called for every connection. Never routes by itself.
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State as Shared};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::StreamExt as _;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +17,9 @@ use crate::secret::random_hex;
 
 use super::access::fingerprint;
 use super::answer::{Answer, Refused};
-use super::fault::{Fault, strike};
+use super::fault::{Fault, hold, strike};
 use super::ledger::Recorded;
+use super::queue::etag;
 use super::routes::Call;
 use super::state::{RateWindow, State};
 use super::wire::{Shears, Wire};
@@ -65,7 +69,7 @@ impl Exit {
     pub(super) async fn before(&self, fault: Option<Fault>) -> Struck {
         match fault {
             Some(Fault::Status(status, headers, body)) => Struck::Instead(raw(status, &headers, body)),
-            Some(Fault::ResetBeforeApply) => Struck::Instead(self.torn()),
+            Some(Fault::ResetBeforeApply | Fault::ApplyLate(_)) => Struck::Instead(self.torn()),
             Some(Fault::Hang) => Struck::Instead(self.hang().await),
             other => Struck::Apply(other),
         }
@@ -76,6 +80,8 @@ impl Exit {
             Some(Fault::ApplyThenReset) => self.torn(),
             Some(Fault::ApplyThenHang) => self.hang().await,
             Some(Fault::ApplyThenStatus(status, headers, body)) => raw(status, &headers, body),
+            Some(Fault::ApplyThenCut) => in_pieces(answer, Duration::ZERO, Ending::Broken).await,
+            Some(Fault::ApplyThenTrickle(over)) => in_pieces(answer, over, Ending::Whole).await,
             _ => answer,
         }
     }
@@ -94,11 +100,19 @@ async fn handle(
     let Ok(body) = axum::body::to_bytes(body, MAX_REQUEST_BYTES).await else {
         return send(Answer::from(Refused::new(413, "the request is too large or broke off")));
     };
-    rest(&double, &exit, &parts, &body).await
+    let mut response = rest(&double, &exit, &parts, &body).await;
+    // The HTTP server would put the machine's clock there.
+    if let Some(double) = double.upgrade() {
+        let date = double.lock().now().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if let Ok(date) = HeaderValue::from_str(&date) {
+            response.headers_mut().entry(header::DATE).or_insert(date);
+        }
+    }
+    response
 }
 
 async fn rest(double: &WeakDouble, exit: &Exit, parts: &Parts, body: &Bytes) -> Response<Body> {
-    let (fault, applied) = {
+    let (fault, held, applied) = {
         let Some(double) = double.upgrade() else {
             return exit.torn();
         };
@@ -106,25 +120,58 @@ async fn rest(double: &WeakDouble, exit: &Exit, parts: &Parts, body: &Bytes) -> 
             Ok(call) => call,
             Err(refused) => return send(refused.into()),
         };
+        land(&double).await;
         let fault = strike(&mut double.lock().faults, &call.method, &call.path);
+        let held = hold(&mut double.lock().holds);
         if let Some(Fault::StaleList(lag)) = &fault {
             call.hidden_since = Some(double.lock().now() - TimeDelta::from_std(*lag).unwrap_or(TimeDelta::MAX));
         }
         match fault {
             Some(Fault::Status(..) | Fault::ResetBeforeApply | Fault::Hang) => {
                 double.lock().record_call(&call, parts, None);
-                (fault, None)
+                (fault, held, None)
+            }
+            Some(Fault::ApplyLate(by)) => {
+                let mut state = double.lock();
+                let due = state.now() + TimeDelta::from_std(by).unwrap_or(TimeDelta::MAX);
+                let parts = parts.clone();
+                state.late.push(Late { due, call, parts });
+                (fault, held, None)
             }
             fault => {
                 let answer = apply(&double, call, parts).await;
-                (fault, Some(answer))
+                (fault, held, Some(answer))
             }
         }
     };
+    if let Some(held) = held {
+        held.wait(&exit.stop).await;
+    }
     match (exit.before(fault).await, applied) {
         (Struck::Instead(response), _) => response,
         (Struck::Apply(fault), Some(answer)) => exit.after(fault, send(answer)).await,
         (Struck::Apply(_), None) => exit.torn(),
+    }
+}
+
+/// A request that is still on its way.
+pub(super) struct Late {
+    due: DateTime<Utc>,
+    call: Call,
+    parts: Parts,
+}
+
+/// Lets arrive what is due.
+pub(super) async fn land(double: &GitHubDouble) {
+    loop {
+        let late = {
+            let mut state = double.lock();
+            let now = state.now();
+            let due = state.late.iter().position(|late| late.due <= now);
+            due.map(|at| state.late.remove(at))
+        };
+        let Some(late) = late else { return };
+        apply(double, late.call, &late.parts).await;
     }
 }
 
@@ -146,6 +193,7 @@ async fn apply(double: &GitHubDouble, mut call: Call, parts: &Parts) -> Answer {
             Some(_) => state.answer(&call),
             None => Refused::new(403, "API rate limit exceeded for the installation").into(),
         };
+        let answer = state.unless_known(&call, answer);
         state.record_call(&call, parts, Some(&answer));
         let reset = state.rate.reset.timestamp();
         answer
@@ -176,12 +224,14 @@ fn read(double: &GitHubDouble, parts: &Parts, body: &Bytes) -> Result<Call, Refu
         serde_json::from_slice(body).map_err(|_| Refused::new(400, "Problems parsing JSON"))?
     };
     let authorization = parts.headers.get(header::AUTHORIZATION);
+    let known = parts.headers.get(header::IF_NONE_MATCH);
     Ok(Call {
         method: parts.method.as_str().to_owned(),
         path: path.trim_end_matches('/').to_owned(),
         query: url::form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
         body: json,
         authorization: authorization.and_then(|value| value.to_str().ok()).map(str::to_owned),
+        if_none_match: known.and_then(|value| value.to_str().ok()).map(str::to_owned),
         address: format!("{}{full}", double.inner.origin),
         hidden_since: None,
         comparison: None,
@@ -189,6 +239,19 @@ fn read(double: &GitHubDouble, parts: &Parts, body: &Bytes) -> Result<Call, Refu
 }
 
 impl State {
+    /// What the caller knows already is not sent again, and is not counted.
+    fn unless_known(&mut self, call: &Call, answer: Answer) -> Answer {
+        if call.method != "GET" || answer.status != 200 {
+            return answer;
+        }
+        let tag = etag(&answer);
+        if call.if_none_match.as_ref() != Some(&tag) {
+            return answer.header("etag", &tag);
+        }
+        self.rate.used = self.rate.used.saturating_sub(1);
+        Answer::new(304, Value::Null).header("etag", &tag)
+    }
+
     fn record_call(&mut self, call: &Call, parts: &Parts, answer: Option<&Answer>) {
         let token = call.authorization.as_deref().and_then(|text| text.split_once(' '));
         let token = token
@@ -225,6 +288,39 @@ fn send(answer: Answer) -> Response<Body> {
         headers.push(("content-type".to_owned(), "application/json; charset=utf-8".to_owned()));
     }
     raw(answer.status, &headers, body)
+}
+
+/// How an answer in pieces ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Whole,
+    /// In the middle.
+    Broken,
+}
+
+/// Pieces of an answer that is slow or breaks off.
+const PIECES: usize = 5;
+
+/// The same answer in pieces.
+async fn in_pieces(answer: Response<Body>, over: Duration, ending: Ending) -> Response<Body> {
+    let (mut parts, body) = answer.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let bytes = axum::body::to_bytes(body, MAX_REQUEST_BYTES).await.unwrap_or_default();
+    let size = bytes.len().div_ceil(PIECES).max(1);
+    let mut pieces: Vec<std::io::Result<Bytes>> = bytes
+        .chunks(size)
+        .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+        .collect();
+    if ending == Ending::Broken {
+        pieces.truncate(PIECES / 2);
+        pieces.push(Err(std::io::ErrorKind::ConnectionReset.into()));
+    }
+    let pause = over / u32::try_from(PIECES).unwrap_or(1);
+    let stream = futures_util::stream::iter(pieces).then(move |piece| async move {
+        tokio::time::sleep(pause).await;
+        piece
+    });
+    Response::from_parts(parts, Body::from_stream(stream))
 }
 
 /// A response as ordered; what is no header is left out.

@@ -233,7 +233,7 @@ impl State {
             "labels": issue.labels.iter().map(|name| self.shape_label(repo, name)).collect::<Value>(),
             "assignee": null,
             "assignees": [],
-            "milestone": null,
+            "milestone": issue.milestone.map(|number| self.shape_milestone(repo, number)),
             "locked": false,
             "active_lock_reason": null,
             "comments": comments,

@@ -10,10 +10,11 @@ use crate::clock::Clock;
 use crate::secret::Secret;
 
 use super::access::{Installation, PublicKey, Token};
-use super::fault::Rule;
+use super::fault::{Hold, Rule};
 use super::hooks::{Delivery, Hook, Outgoing};
 use super::ledger::Recorded;
 use super::noun::{Account, Repo};
+use super::server::Late;
 
 /// The App that everything is about.
 #[derive(Debug)]
@@ -80,8 +81,13 @@ pub(super) struct State {
     pub(super) requests: VecDeque<Recorded>,
     pub(super) unknown_routes: Vec<String>,
     pub(super) faults: Vec<Rule>,
+    pub(super) holds: Vec<Hold>,
+    /// Requests that arrive later than they were sent.
+    pub(super) late: Vec<Late>,
     pub(super) hook: Option<Hook>,
     pub(super) deliveries: VecDeque<Delivery>,
+    /// Deliveries that are too old for the log.
+    pub(super) expired: Vec<Delivery>,
     /// Deliveries that wait for the lock to be released.
     pub(super) outgoing: Vec<Outgoing>,
     next_id: u64,
@@ -113,8 +119,11 @@ impl State {
             requests: VecDeque::new(),
             unknown_routes: Vec::new(),
             faults: Vec::new(),
+            holds: Vec::new(),
+            late: Vec::new(),
             hook: None,
             deliveries: VecDeque::new(),
+            expired: Vec::new(),
             outgoing: Vec::new(),
             next_id: 2_000_000_000,
         };

@@ -108,12 +108,16 @@ fn reason() -> Vec<Said> {
     use crate::phrase::reason::*;
     phrases! {
         needs_input();
+        arrived_twice("create_issue", "#12");
+        sent_twice();
         last_words("the run got stuck", "I cannot see the file.");
         against_rules("`.gitmodules`: this file makes git fetch");
         no_difference("All is done.");
         before_any_change("mona asked to stop");
         nothing_changed_by_then("the limit of replies is reached (3 of 3)");
         broken_checks("`sh lint.sh`");
+        not_accepted("`make check`", "1 failed");
+        not_accepted("`make check`", "");
         push_failed();
         not_pushed("the branch is protected");
         pushed_meanwhile("lines");
@@ -124,6 +128,7 @@ fn reason() -> Vec<Said> {
         stopped();
         asked_to_stop("mona");
         happened(Happened::Unlabelled);
+        happened(Happened::LeftQueue);
         happened(Happened::IssueClosed);
         happened(Happened::IssueDeleted);
         happened(Happened::IssueMoved);

@@ -104,8 +104,12 @@ fn pull() -> Vec<Said> {
     phrases! {
         untitled();
         headings();
+        cut_off(&["npm test".to_owned()]);
         issue("1", true);
         issue("1", false);
+        by_schedule("`nightly`", "2026-01-02 03:04 UTC");
+        by_milestone("`parser`", "`main`");
+        by_task("`task/words`");
         nothing_left();
         no_risks();
         not_filled();
@@ -168,6 +172,7 @@ fn run() -> Vec<Said> {
         hidden_text();
         this_run_only("there is no repository");
         begins_anew();
+        ended_before();
         no_effect(".github/forgehand.toml", "image, egress");
         nothing_used("`.github/forgehand.toml` line 2: unknown key");
         format_failed("`fmt`", "exit 3");

@@ -65,7 +65,7 @@ impl Step<'_> {
         let since = wanted.offered_at - CLOCK_SLACK;
         let issues = self.client.issues_of_ours(since, MAX_ISSUES).await?;
         let ours = issues.iter().filter(|issue| issue.body.contains(&marker));
-        Ok(ours.map(|issue| issue.number).min().map(|number| number.to_string()))
+        self.settled_on(self.one_issue(ours.collect()).await?).await
     }
 
     /// An advisory cannot be found again by a marker: after an unclear call it is for people to

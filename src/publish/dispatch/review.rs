@@ -14,11 +14,11 @@ impl Step<'_> {
         let marker = self.publisher.marker.marker(&self.leased.job.id, self.effect.seq);
         let ours = format!("{}[bot]", self.publisher.app.slug);
         let reviews = self.client.reviews(number, MAX_LOOKED_THROUGH).await?;
-        let own = reviews.iter().find(|review| {
+        let own = reviews.iter().filter(|review| {
             let is_ours = review.user.as_ref().is_some_and(|user| user.login == ours);
             is_ours && review.body.contains(&marker)
         });
-        Ok(own.map(|review| review.id.to_string()))
+        self.settled_on(self.one_review(number, own.collect()).await?).await
     }
 
     pub(super) async fn submit_review(

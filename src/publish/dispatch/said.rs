@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::super::{Publisher, plan, status};
-use super::{CLOCK_SLACK, Landed, MAX_LOOKED_THROUGH, Step, status_comment_id};
+use super::twin::own_comments;
+use super::{Landed, Step, status_comment_id};
 use crate::effect::{Effect, EffectState, ReactionTarget};
-use crate::github::{Comment, GitHubError, RepoClient};
+use crate::github::{GitHubError, RepoClient};
 use crate::ids::IssueNumber;
 use crate::job::{Job, JobError};
 
@@ -59,28 +60,12 @@ pub(in crate::publish) async fn own_comment(
     number: IssueNumber,
     seq: i64,
 ) -> Result<Option<String>, JobError> {
-    let since = job.created_at - CLOCK_SLACK;
-    let comments = client.comments(number, Some(since), MAX_LOOKED_THROUGH).await?;
-    let marker = publisher.marker.marker(&job.id, seq);
-    let mut own: Vec<&Comment> = comments
-        .iter()
-        .filter(|comment| comment.body.contains(&marker) && is_ours(publisher, comment))
-        .collect();
-    own.sort_by_key(|comment| comment.id.0);
-    for younger in own.iter().skip(1) {
-        client.delete_comment(younger.id).await?;
-        tracing::warn!(job.id = %job.id, comment = %younger.id, "a comment arrived twice; the younger one was deleted");
+    let found = own_comments(publisher, client, job, (number, seq)).await?;
+    if !found.removed.is_empty() {
+        let removed = found.removed.join(", ");
+        tracing::warn!(job.id = %job.id, removed, "a comment arrived twice; the younger one was deleted");
     }
-    Ok(own.first().map(|comment| comment.id.to_string()))
-}
-
-/// Written by our App; where GitHub does not tell the App, by our bot's account.
-fn is_ours(publisher: &Publisher, comment: &Comment) -> bool {
-    match (&comment.performed_via_github_app, &comment.user) {
-        (Some(app), _) => app.id == publisher.app.id,
-        (None, Some(user)) => user.kind == "Bot" && user.login == format!("{}[bot]", publisher.app.slug),
-        (None, None) => false,
-    }
+    Ok(found.first)
 }
 
 /// The job may have been claimed while somebody was telling people that it waits: what became of

@@ -33,11 +33,11 @@ impl Step<'_> {
             .client
             .review_comments(number, Some(since), MAX_LOOKED_THROUGH)
             .await?;
-        let own = comments.iter().find(|comment| {
+        let own = comments.iter().filter(|comment| {
             let is_ours = comment.user.as_ref().is_some_and(|user| user.login == ours);
             is_ours && comment.body.contains(&marker)
         });
-        Ok(own.map(|comment| comment.id.to_string()))
+        self.settled_on(self.one_reply(own.collect()).await?).await
     }
 
     /// Why an effect about a thread is not wanted any more, as far as our own rows tell.

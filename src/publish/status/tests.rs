@@ -25,6 +25,8 @@ fn last(seq: i64, details: &str) -> Effect {
         tries: 12,
         remote_id: None,
         problem: None,
+        unclear: 0,
+        repaired: None,
     }
 }
 

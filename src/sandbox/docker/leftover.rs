@@ -1,5 +1,6 @@
 //! Containers that a killed service could not remove. Usually they end by themselves, because their
-//! first process loses its connection; this finds the ones that did not. Called when a sandbox opens.
+//! first process loses its connection; this finds the ones that did not. Called when a sandbox opens,
+//! now and then by the service, and for `forgehand recover`.
 //! Never touches a container without our label, nor one whose service is alive.
 
 use std::collections::HashMap;
@@ -33,27 +34,35 @@ pub(super) fn own_label() -> String {
 
 /// Removes what dead services left. Best effort: the run at hand does not depend on it.
 pub(super) async fn sweep(engine: &Engine) {
+    for id in found(engine).await {
+        remove(&engine.docker, &id).await;
+    }
+}
+
+/// The containers that dead services left, by id.
+pub(super) async fn found(engine: &Engine) -> Vec<String> {
     let filters = HashMap::from([("label".to_owned(), vec![OWNER_LABEL.to_owned()])]);
     let options = ListContainersOptionsBuilder::default()
         .all(true)
         .filters(&filters)
         .build();
     let Ok(found) = engine.docker.list_containers(Some(options)).await else {
-        return;
+        return Vec::new();
     };
     // Where /proc hides the processes of others, a service that is alive would look dead.
     if started(1).is_none() {
-        return;
+        return Vec::new();
     }
     let own = own_label();
-    for container in found {
+    let is_left = |container: &ContainerSummary| {
         let runs = container.state == Some(ContainerSummaryStateEnum::RUNNING);
-        if let Some(id) = &container.id
-            && is_leftover(&owner(&container), &own, runs, started)
-        {
-            remove(&engine.docker, id).await;
-        }
-    }
+        is_leftover(&owner(container), &own, runs, started)
+    };
+    found
+        .into_iter()
+        .filter(is_left)
+        .filter_map(|container| container.id)
+        .collect()
 }
 
 fn owner(container: &ContainerSummary) -> String {

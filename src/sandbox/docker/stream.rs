@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::container::{Container, Streams};
 use crate::sandbox::SandboxError;
 use crate::sandbox::output::SharedOutput;
-use crate::sandbox::process::{Ended, GRACE, MAX_REPORT_BYTES, Stopped, Stops, take_lines};
+use crate::sandbox::process::{Ended, GRACE, MAX_REPORT_BYTES, Stops, take_lines};
 use crate::sandbox::spec::{LET_GO, Report, Spec, TERMINATE};
 
 /// How long the helper may take to kill everything; then the container is ended.
@@ -34,19 +34,8 @@ pub(super) async fn run(
     stops: Stops<'_>,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
-    // An engine under load takes its time; the command's begins with the command.
     let ready = Notify::new();
-    let timeout = async {
-        let _ = tokio::time::timeout(LONGEST_START, ready.notified()).await;
-        tokio::time::sleep(stops.timeout).await;
-    };
-    let stop = async {
-        tokio::select! {
-            () = timeout => Stopped::Timeout,
-            () = stops.cancel.cancelled() => Stopped::Cancelled,
-            () = stops.closing.cancelled() => Stopped::Cancelled,
-        }
-    };
+    let stop = stops.reached_once(&ready, LONGEST_START);
     tokio::pin!(stop);
     let mut reports = Vec::new();
     let mut stopped = None;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::execd::{Execd, Source};
-use super::server::{PolicyInForce, Server, State, Wish};
+use super::server::{PolicyInForce, Server, State, Wish, is_plain};
 use super::stream::{Remote, TASKS};
 use super::{OpenSandbox, seed};
 use crate::config::{OpenSandboxMode, SandboxConfig, check_image_name};
@@ -110,6 +110,22 @@ pub(in crate::sandbox) async fn open(
         return Err(error);
     }
     Ok(sandbox)
+}
+
+/// Ends the sandbox that a run folder names, where it names one: its run is over, and nobody will come
+/// back for it. Returns its id.
+pub(in crate::sandbox) async fn let_go(config: &SandboxConfig, run: &Path) -> Result<Option<String>, SandboxError> {
+    let marker = run.join(MARKER);
+    let Ok(id) = tokio::fs::read_to_string(&marker).await else {
+        return Ok(None);
+    };
+    let id = id.trim().to_owned();
+    if !is_plain(&id) {
+        return Ok(None);
+    }
+    let ended = Server::new(config)?.delete(&id).await;
+    ended.map_err(|error| error.broken("end the sandbox of a run that is over"))?;
+    Ok(Some(id))
 }
 
 async fn made(server: &Server, config: &SandboxConfig, image: &str) -> Result<Found, SandboxError> {

@@ -306,7 +306,7 @@ impl Server {
 }
 
 /// Ids stand in paths.
-fn is_plain(id: &str) -> bool {
+pub(super) fn is_plain(id: &str) -> bool {
     !id.is_empty() && id.len() <= 100 && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 

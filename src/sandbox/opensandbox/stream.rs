@@ -103,19 +103,8 @@ pub(super) async fn run(
     let message = spec.encode().map_err(SandboxError::Broken)?;
     let number = remote.number();
     let path = format!("{TASKS}/{}", number.number);
-    // A server takes its time; the command's begins with the command.
     let ready = Notify::new();
-    let timeout = async {
-        let _ = tokio::time::timeout(LONGEST_START, ready.notified()).await;
-        tokio::time::sleep(stops.timeout).await;
-    };
-    let stop = async {
-        tokio::select! {
-            () = timeout => Stopped::Timeout,
-            () = stops.cancel.cancelled() => Stopped::Cancelled,
-            () = stops.closing.cancelled() => Stopped::Cancelled,
-        }
-    };
+    let stop = stops.reached_once(&ready, LONGEST_START);
     let mut stop = pin!(stop);
     let mut said = Said::new(kept, &ready);
     let mut stopped = None;

@@ -85,7 +85,7 @@ fn a_database_that_is_there_is_looked_at_and_stays_as_it_is() {
     user.run(&["recover"]).assert_code(0).assert_out("nothing to recover");
     user.run(&["migrate", "--from", "sqlite:a", "--to", "sqlite:b"])
         .assert_code(1)
-        .assert_err("not built yet");
+        .assert_err("the source: there is no file a");
 }
 
 #[test]

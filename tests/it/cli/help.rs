@@ -3,11 +3,16 @@
 use super::User;
 
 /// Every command with its help.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: &[&str] = &[
     "",
     "serve",
     "worker",
     "run",
+    "goal",
+    "milestones",
+    "milestones add",
+    "milestones import",
+    "milestones remove",
     "trust",
     "replay",
     "demo",
@@ -18,6 +23,12 @@ const COMMANDS: [&str; 31] = [
     "jobs answer",
     "jobs cancel",
     "jobs retry",
+    "schedule",
+    "schedule list",
+    "schedule add",
+    "schedule remove",
+    "schedule run",
+    "schedule history",
     "draft",
     "drafts",
     "drafts list",
@@ -25,12 +36,24 @@ const COMMANDS: [&str; 31] = [
     "index",
     "search",
     "graph",
+    "autotask",
+    "autotask on",
+    "autotask off",
+    "autotask status",
+    "autotask once",
     "costs",
+    "ledger",
     "eval",
     "eval retrieval",
+    "audit",
+    "audit list",
+    "audit verify",
+    "audit export",
+    "retention",
     "recover",
     "doctor",
     "migrate",
+    "backup",
     "config",
     "config init",
     "config show",
@@ -40,7 +63,7 @@ const COMMANDS: [&str; 31] = [
 #[test]
 fn the_help_of_every_command() {
     let user = User::new();
-    for command in COMMANDS {
+    for &command in COMMANDS {
         let mut words: Vec<&str> = command.split(' ').filter(|word| !word.is_empty()).collect();
         words.push("--help");
         let ended = user.run(&words);

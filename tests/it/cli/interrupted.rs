@@ -55,7 +55,7 @@ fn an_interrupted_run_ends_soon_and_keeps_its_work() {
     let ended = ended(child.wait_with_output().unwrap());
     assert!(asked.elapsed() < SOON, "it took {:?}", asked.elapsed());
 
-    let json = ended.assert_code(130).json();
+    let json = ended.assert_code(0).json();
     assert_eq!(json["outcome"], "cancelled");
     assert_eq!(json["branch"], "agent/add-do-not-subtract");
     assert_eq!(
@@ -84,7 +84,7 @@ fn interrupted_during_the_checks_before_there_is_nothing_to_keep() {
     interrupt(&child);
     let ended = ended(child.wait_with_output().unwrap());
     assert!(asked.elapsed() < SOON, "it took {:?}", asked.elapsed());
-    ended.assert_code(130).assert_out("Stopped");
+    ended.assert_code(0).assert_out("Stopped");
     assert!(checkout.other_branches().is_empty());
     checkout.user.assert_tidy();
 }
@@ -205,7 +205,7 @@ async fn a_run_that_waits_for_its_model_is_stopped_by_sigterm() {
     let (ended, said) = rest.await.unwrap();
     assert!(asked.elapsed() < SOON, "it took {:?}", asked.elapsed());
     assert!(said.contains("Stopping; what has been done is kept."), "{said}");
-    let json = ended.assert_code(130).json();
+    let json = ended.assert_code(0).json();
     assert_eq!(
         (&json["outcome"], &json["branch"]),
         (&json!("cancelled"), &json!("agent/add-do-not-subtract"))
@@ -236,7 +236,7 @@ fn stopped_while_the_checkout_is_made_nothing_is_left() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
     let ended = ended(child.wait_with_output().unwrap());
-    ended.assert_code(130).assert_out("Stopped");
+    ended.assert_code(0).assert_out("Stopped");
     assert!(!said.contains("sandbox: "), "the checkout was not waited for:\n{said}");
     assert!(checkout.other_branches().is_empty());
     checkout.user.assert_tidy();

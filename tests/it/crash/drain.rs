@@ -8,7 +8,7 @@ use forgehand::job::JobState;
 use forgehand::store::Store;
 use rustix::process::Signal;
 
-use super::{WHOLE, ask, assert_each_done_once, assert_no_turn_twice, random};
+use super::{WHOLE, ask, assert_each_done_once, assert_no_turn_twice, number, random};
 use crate::databases::Database;
 use crate::process::{Orphans, Program, SLOWLY, Site, finished, jobs_of, running_below};
 
@@ -95,6 +95,70 @@ async fn a_second_signal_does_not_wait() {
         site.close().await;
     })
     .await;
+}
+
+/// FI-5: at random moments, every third in the middle of publishing, every third with a second signal.
+#[tokio::test(flavor = "multi_thread")]
+async fn fi5_signals_at_any_moment_lose_nothing() {
+    on_both(async |database| {
+        let mut random = random("signals");
+        let rounds = number("FORGEHAND_TEST_SIGNALS", 20) / 2;
+        let site = Site::open(database).await;
+        let mut orphans = Orphans::watch(site.folder());
+        let mut service = site.program("service", WHOLE);
+        service.start().await;
+        let store = site.database.open().await;
+        let (mut issues, mut publishing, mut slowest) = (Vec::new(), 0, Duration::ZERO);
+        for round in 0..rounds {
+            let issue = ask(&site, issues.len(), "It prints a difference.");
+            issues.push(issue);
+            if round % 3 == 0 {
+                publishing += u32::from(is_publishing(&site, &store, issue).await);
+            } else {
+                tokio::time::sleep(Duration::from_millis(random.u64(0..2_000))).await;
+            }
+            let began = Instant::now();
+            service.signal(Signal::TERM);
+            if round % 3 == 1 {
+                tokio::time::sleep(Duration::from_millis(random.u64(0..30))).await;
+                // It may be over before.
+                let _ = rustix::process::kill_process(service.pid(), Signal::TERM);
+            }
+            let code = service.ended().await;
+            assert!(matches!(code, Some(0 | 130)), "{code:?}\n{}", site.logs());
+            slowest = slowest.max(began.elapsed());
+            assert!(
+                began.elapsed() <= DRAINED,
+                "the service took {:?} to end",
+                began.elapsed()
+            );
+            orphans.are_gone(&[], Duration::from_secs(2)).await;
+            service.start().await;
+            site.redeliver_failed().await;
+        }
+        for &issue in &issues {
+            let job = site
+                .wait("the job ends", PATIENCE, async || finished(&store, issue).await)
+                .await;
+            assert!(job.lost_leases <= 1, "a drained job was handed back: {job:?}");
+        }
+        eprintln!("{rounds} signals, {publishing} while a job was published; the slowest end took {slowest:.1?}");
+        assert!(publishing > 0, "no signal met publishing");
+        assert_each_done_once(&site, &store, &service, &issues).await;
+        service.stop().await;
+        store.close().await;
+        site.close().await;
+    })
+    .await;
+}
+
+/// Waits until the effects of a job are being performed.
+async fn is_publishing(site: &Site, store: &Store, issue: u64) -> bool {
+    site.wait("the job is published", PATIENCE, async || {
+        let job = jobs_of(store, issue).await.pop()?;
+        (job.state == JobState::Publishing || job.state.is_final()).then_some(job.state == JobState::Publishing)
+    })
+    .await
 }
 
 /// The moment is random within the milliseconds that a delivery takes, so that the kill comes

@@ -82,6 +82,7 @@ async fn kill_again_and_again(database: Database) {
     let took = began.elapsed();
     report(kind, kills, undisturbed, took, &mut tally, orphans.longest);
     assert_each_done_once(&site, &store, &service, &issues).await;
+    assert_no_token_is_kept(&service.state);
     site.wait("the folders of ended jobs are removed", PATIENCE, async || {
         service.leftovers().is_empty().then_some(())
     })
@@ -90,6 +91,28 @@ async fn kill_again_and_again(database: Database) {
     service.stop().await;
     store.close().await;
     site.close().await;
+}
+
+/// Tokens live in memory: nothing of a killed process tells one.
+fn assert_no_token_is_kept(folder: &std::path::Path) {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_symlink() {
+                continue;
+            } else if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                assert!(
+                    !bytes.windows(4).any(|word| word == b"ghs_"),
+                    "a token is in {}",
+                    path.display()
+                );
+            }
+        }
+    }
 }
 
 /// How long a job takes when nobody disturbs it; the first one also makes the mirror.

@@ -1,9 +1,8 @@
 //! A worker that freezes for longer than its lease while another one takes over: when it wakes,
 //! it writes nothing any more, neither into the database nor to GitHub.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use forgehand::event::{Event, RunEvent};
 use forgehand::job::{Job, JobState};
 use forgehand::store::Store;
 use rustix::process::Signal;
@@ -13,59 +12,84 @@ use crate::databases::Database;
 use crate::process::{LEASE, Program, Site, finished, jobs_of};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Two of them never freeze at the same time as the others, so that the work goes on.
+const WORKERS: [&str; 5] = ["one", "two", "three", "four", "five"];
+/// Jobs that begin at once, and workers of theirs that freeze at most.
+const AT_ONCE: usize = 4;
+const FREEZE: usize = 3;
+
+/// A frozen worker, and the jobs that it had.
+struct Frozen {
+    worker: usize,
+    jobs: Vec<Job>,
+    /// Tokens with which it wrote about them.
+    tokens: Vec<String>,
+}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_worker_wakes_and_writes_nothing() {
+async fn fi6_frozen_workers_wake_and_write_nothing() {
     let mut random = random("zombies");
+    let wanted = usize::try_from(number("FORGEHAND_TEST_ZOMBIES", 20)).unwrap();
     let site = Site::open(Database::postgres().await).await;
     let mut receiver = site.program("receiver", "receiver");
-    let mut workers = [site.program("one", WORKER), site.program("two", WORKER)];
+    let mut workers: Vec<Program> = WORKERS.iter().map(|name| site.program(name, WORKER)).collect();
     receiver.start().await;
     for worker in &mut workers {
         worker.start().await;
     }
     let store = site.database.open().await;
-    let rounds = number("FORGEHAND_TEST_ZOMBIES", 6);
     let mut issues = vec![ask(&site, 0, "It prints a difference.")];
-    site.wait("the first job ends", PATIENCE, async || {
-        finished(&store, issues[0]).await
-    })
-    .await;
-    let (mut taken_over, mut checked) = (0, 0);
-    for round in 1..=rounds {
-        let issue = ask(&site, issues.len(), "It prints a difference.");
-        issues.push(issue);
-        let frozen = site
-            .wait("a worker has the job", PATIENCE, async || {
-                holder(&store, issue, &workers).await
+    all_end(&site, &store, &issues).await;
+    let (mut zombies, mut taken_over, mut with_token, mut reads) = (0, 0, 0, 0);
+    while zombies < wanted {
+        let asked: Vec<u64> = (0..AT_ONCE)
+            .map(|number| ask(&site, issues.len() + number, "It prints a difference."))
+            .collect();
+        issues.extend(&asked);
+        let frozen = freeze(&site, &store, &workers, &asked, &mut random).await;
+        let begun = Instant::now();
+        let lost: Vec<usize> = frozen
+            .iter()
+            .map(|frozen| leases_lost(&workers[frozen.worker]))
+            .collect();
+        // The others do it all. A job that was done meanwhile needs no other worker to be noticed.
+        all_end(&site, &store, &asked).await;
+        tokio::time::sleep(LEASE.mul_f64(1.5).saturating_sub(begun.elapsed())).await;
+        let before = site.double.requests().len();
+        for frozen in &frozen {
+            workers[frozen.worker].signal(Signal::CONT);
+        }
+        for (frozen, lost) in frozen.iter().zip(lost) {
+            let mut over = 0;
+            for job in &frozen.jobs {
+                let now = jobs_of(&store, job.subject.number().unwrap().0).await.pop().unwrap();
+                assert_eq!(now.state, JobState::Done, "{:?}", now.outcome);
+                over += usize::from(now.fence > job.fence);
+            }
+            site.wait("a worker notices that its lease is lost", PATIENCE, async || {
+                (leases_lost(&workers[frozen.worker]) >= lost + over).then_some(())
             })
             .await;
-        tokio::time::sleep(Duration::from_millis(random.u64(0..1_200))).await;
-        workers[frozen].signal(Signal::STOP);
-        let token = writer(&site, issue);
-        tokio::time::sleep(LEASE.mul_f64(1.5)).await;
-        let fence = jobs_of(&store, issue).await.pop().unwrap().fence;
-        let before = site.double.requests().len();
-        workers[frozen].signal(Signal::CONT);
-        let job = site
-            .wait("the job ends", PATIENCE, async || finished(&store, issue).await)
-            .await;
-        taken_over += u32::from(fence > 1);
-        // Awake and well again it may claim the job once more, and then may write.
-        if claims(&store, &job, &workers[frozen].owner()).await == 1 {
-            let late = late_writes(&site, before, token.as_deref());
-            assert_eq!(late, [""; 0], "round {round}: the zombie still wrote");
-            checked += u32::from(token.is_some() && fence > 1);
+            taken_over += over;
+            zombies += frozen.jobs.len();
+            with_token += usize::from(!frozen.tokens.is_empty());
         }
-        assert_eq!(job.state, JobState::Done);
+        // Nothing is to be done any more: whatever is written now, a zombie writes.
+        let late: Vec<String> = site.double.requests()[before..]
+            .iter()
+            .filter(|request| request.is_write())
+            .map(|request| format!("{} {}", request.method, request.path))
+            .collect();
+        assert_eq!(late, [""; 0], "a zombie still wrote");
+        reads += site.double.requests().len() - before;
     }
     let (comments, pulls) = created(&site);
     eprintln!(
-        "{taken_over} of {rounds} frozen jobs were taken over, 0 late writes in {checked}; {comments} comments and \
-         {pulls} pull requests for {} issues",
+        "{zombies} zombies, {taken_over} of them with a job that another worker took over, {with_token} workers had written \
+         before; 0 late writes, {reads} late reads; {comments} comments and {pulls} pull requests for {} issues",
         issues.len()
     );
-    assert!(taken_over > 0, "no worker froze in the middle of a job");
+    assert!(taken_over * 2 >= wanted, "too few workers froze in the middle of a job");
     assert_each_done_once(&site, &store, &receiver, &issues).await;
     for worker in &mut workers {
         worker.stop().await;
@@ -82,6 +106,61 @@ async fn a_frozen_worker_wakes_and_writes_nothing() {
     site.close().await;
 }
 
+async fn all_end(site: &Site, store: &Store, issues: &[u64]) {
+    for &issue in issues {
+        site.wait("the job ends", PATIENCE, async || finished(store, issue).await)
+            .await;
+    }
+}
+
+/// Freezes some of the workers that have these jobs, each at a moment of its own.
+async fn freeze(
+    site: &Site,
+    store: &Store,
+    workers: &[Program],
+    issues: &[u64],
+    random: &mut fastrand::Rng,
+) -> Vec<Frozen> {
+    let mut holders = Vec::new();
+    for &issue in issues {
+        let holder = site
+            .wait("a worker has the job", PATIENCE, async || {
+                match finished(store, issue).await {
+                    Some(_) => Some(None),
+                    None => holder(store, issue, workers).await.map(Some),
+                }
+            })
+            .await;
+        holders.extend(holder.filter(|holder| !holders.contains(holder)));
+    }
+    random.shuffle(&mut holders);
+    holders.truncate(FREEZE);
+    let mut frozen = Vec::new();
+    for worker in holders {
+        tokio::time::sleep(Duration::from_millis(random.u64(0..500))).await;
+        workers[worker].signal(Signal::STOP);
+        let owner = workers[worker].owner();
+        let mut jobs = Vec::new();
+        for &issue in issues {
+            let job = jobs_of(store, issue).await.pop().unwrap();
+            if job.lease_owner.as_ref() == Some(&owner) {
+                jobs.push(job);
+            }
+        }
+        let tokens = jobs
+            .iter()
+            .filter_map(|job| writer(site, job.subject.number()?.0))
+            .collect();
+        frozen.push(Frozen { worker, jobs, tokens });
+    }
+    frozen
+}
+
+/// How often a worker said that a lease is lost.
+fn leases_lost(worker: &Program) -> usize {
+    worker.log().matches("the lease was lost").count()
+}
+
 /// Which worker has the job, or had it last.
 async fn holder(store: &Store, issue: u64, workers: &[Program]) -> Option<usize> {
     let owner = jobs_of(store, issue).await.pop()?.lease_owner?;
@@ -95,21 +174,4 @@ fn writer(site: &Site, issue: u64) -> Option<String> {
     ledger
         .find(|request| request.path.contains(&about) && request.status == 201)?
         .token
-}
-
-/// How often a worker claimed a job.
-async fn claims(store: &Store, job: &Job, owner: &str) -> usize {
-    let mut tx = store.begin().await.unwrap();
-    let events = tx.events(&job.id, 0, 10_000).await.unwrap();
-    let by_owner = |event: &&Event| matches!(&event.body, RunEvent::Claimed { worker, .. } if worker == owner);
-    events.iter().filter(by_owner).count()
-}
-
-/// What was written with a token since then.
-fn late_writes(site: &Site, before: usize, token: Option<&str>) -> Vec<String> {
-    site.double.requests()[before..]
-        .iter()
-        .filter(|request| request.is_write() && token.is_some() && request.token.as_deref() == token)
-        .map(|request| format!("{} {}", request.method, request.path))
-        .collect()
 }

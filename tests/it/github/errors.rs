@@ -42,7 +42,7 @@ async fn rate_limits_say_until_when() {
         for status in [403, 429] {
             let body = serde_json::json!({ "message": message }).to_string();
             let error = write(&stage, number, Fault::Status(status, fault_headers.clone(), body)).await;
-            let GitHubError::RateLimited { until } = error else {
+            let GitHubError::RateLimited { until, .. } = error else {
                 panic!("{status} {message}: {error}");
             };
             assert_eq!((until - super::noon()).num_seconds(), seconds, "{status} {message}");
@@ -58,7 +58,7 @@ async fn the_hourly_limit_is_felt_and_ends() {
     client.repository().await.unwrap();
     stage.double.spend_rate(4_998);
     let limited = client.repository().await;
-    let Err(GitHubError::RateLimited { until }) = limited else {
+    let Err(GitHubError::RateLimited { until, .. }) = limited else {
         panic!("{limited:?}");
     };
     stage.clock.advance((until - stage.clock.now()).to_std().unwrap());

@@ -39,6 +39,11 @@ fn all() -> HashMap<i32, Process> {
 
 /// Living processes below one, by name.
 pub fn running_below(root: Pid) -> Vec<String> {
+    below(root).into_iter().map(|(_, name)| name).collect()
+}
+
+/// Living processes below one, with their names.
+pub fn below(root: Pid) -> Vec<(Pid, String)> {
     let all = all();
     let mut below = HashSet::from([root.as_raw_pid()]);
     loop {
@@ -57,7 +62,7 @@ pub fn running_below(root: Pid) -> Vec<String> {
     below
         .iter()
         .filter(|pid| all[pid].state != 'Z')
-        .map(|pid| all[pid].name.clone())
+        .filter_map(|pid| Some((Pid::from_raw(*pid)?, all[pid].name.clone())))
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forgehand::effect::{EffectBody, EffectState};
-use forgehand::job::{Job, Trigger};
+use forgehand::job::Job;
 
 use super::{REPO, Service, until};
 
@@ -38,7 +38,7 @@ impl Service {
 
     /// T15: however a job ended, the label that started it is a button that can be pressed again.
     fn assert_label_is_gone(&self, job: &Job) {
-        let (Trigger::Label { label }, Some(number)) = (&job.request.trigger, job.subject.number()) else {
+        let (Some(label), Some(number)) = (job.request.trigger.label(), job.subject.number()) else {
             return;
         };
         // Nothing can be taken off in a repository that is read-only.

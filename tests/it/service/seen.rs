@@ -153,7 +153,10 @@ pub fn lasting(words: &str) -> String {
         // A scripted model counts every conversation alike, so long ones seem to be cut.
         (r"(?m)^> (?:The server read only|服务器只读取了) .*\n\n?", ""),
         (r"(?m)^Date: .*$", "Date: DATE"),
-        (r"<!-- forgehand:v1:[^>]*-->", "<!-- MARKER -->"),
+        (
+            r"<!-- forgehand:v1:[^>]*-->(?:\n<!-- forgehand:v1:[^>]*-->)*",
+            "<!-- MARKER -->",
+        ),
         (r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID"),
         (r"\b[0-9a-f]{7,40}\b", "SHA"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "TIME"),

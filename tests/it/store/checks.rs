@@ -107,6 +107,12 @@ async fn a_check_that_was_begun_is_settled_once_the_job_is_over() {
         })
         .await
         .unwrap();
+        assert_eq!(unsettled().await, std::slice::from_ref(&job), "nobody was told why");
+        with(&store, async |tx| {
+            tx.note_settled(&job, 980, EffectState::Done, "5").await
+        })
+        .await
+        .unwrap();
         assert_eq!(unsettled().await, []);
     })
     .await;

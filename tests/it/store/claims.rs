@@ -103,7 +103,11 @@ async fn a_lane_runs_one_job_and_control_has_its_own() {
             leases.push(claimed.lease);
         }
         let held: Vec<_> = leases.iter().map(|lease| lease.job.clone()).collect();
-        assert_eq!(held, [first, stop, elsewhere]);
+        assert_eq!(
+            held,
+            [first, elsewhere, stop],
+            "the other repository is not to wait for a second turn"
+        );
         with(&store, async |tx| tx.finish_job(&leases[0], &Outcome::Answered).await)
             .await
             .unwrap();
@@ -152,7 +156,7 @@ async fn a_crowd_before_one_lane_goes_through_one_by_one() {
 }
 
 #[tokio::test]
-async fn publishing_goes_first_then_priority_then_time() {
+async fn publishing_goes_first_then_priority_then_turn() {
     each(async |store| {
         let lease = publishing(&store, &fix(9), &[1], LONG).await;
         with(&store, async |tx| tx.snooze_job(&lease, in_seconds(-1), "limit").await)
@@ -169,7 +173,7 @@ async fn publishing_goes_first_then_priority_then_time() {
         assert!(resumed.resumes_publishing);
         assert_eq!((&resumed.job.id, resumed.job.state), (&lease.job, JobState::Publishing));
         assert_eq!(resumed.job.outcome, Some(Outcome::Answered));
-        for next in [2, 1, 0] {
+        for next in [2, 0, 1] {
             let claimed = claim(&store, "worker-1", LONG).await.unwrap();
             assert_eq!(
                 (claimed.job.id, claimed.resumes_publishing),

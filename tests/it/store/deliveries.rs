@@ -57,9 +57,10 @@ async fn ten_copies_at_once_make_one_delivery_and_one_job() {
                 let store = store.clone();
                 tokio::spawn(async move {
                     with(&store, async |tx| {
-                        let inserted = tx.insert_delivery(&delivery("g1", "k1", now())).await?;
+                        let at = now();
+                        let inserted = tx.insert_delivery(&delivery("g1", "k1", at)).await?;
                         if inserted == Inserted::New {
-                            tx.insert_job(&fix(1), now()).await?;
+                            tx.insert_job(&fix(1), at).await?;
                         }
                         Ok(inserted)
                     })
@@ -170,6 +171,32 @@ async fn a_repository_is_what_github_said_last() {
         suspend(true).await;
         assert_eq!(load(RepoId(7)).await, Some(repo));
         assert_eq!(load(RepoId(9)).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_leads_to_the_active_repository_that_was_heard_of_last() {
+    each(async |store| {
+        let row = |id, name: &str, active| RepoRow {
+            id: RepoId(id),
+            name: name.parse().unwrap(),
+            installation: InstallationId(99),
+            active,
+        };
+        for known in [
+            row(7, "octo/widgets", true),
+            row(8, "Octo/Widgets", true),
+            row(9, "octo/widgets", false),
+        ] {
+            with(&store, async |tx| tx.upsert_repo(&known).await).await.unwrap();
+        }
+        let find = async |name: &str| {
+            let name = name.parse().unwrap();
+            with(&store, async |tx| tx.repo_by_name(&name).await).await.unwrap()
+        };
+        assert_eq!(find("OCTO/widgets").await, Some(row(8, "Octo/Widgets", true)));
+        assert_eq!(find("octo/gadgets").await, None);
     })
     .await;
 }

@@ -9,7 +9,7 @@ fn draft(title: &str) -> Draft {
     serde_json::from_value(serde_json::json!({"kind": "bug", "title": title})).unwrap()
 }
 
-fn offer(title: &str) -> NewOffer {
+pub(super) fn offer(title: &str) -> NewOffer {
     let issue = IssueText {
         title: title.to_owned(),
         body: "NUL \u{0} here".to_owned(),

@@ -103,3 +103,77 @@ async fn an_effect_that_exists_stays_and_a_stolen_key_is_an_error() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn calls_are_stamped_when_they_are_sent_and_those_that_were_held_cost_no_try() {
+    each(async |store| {
+        let lease = publishing(&store, &fix(1), &[1], LONG).await;
+        let load = async || {
+            with(&store, async |tx| tx.effects(&lease.job).await)
+                .await
+                .unwrap()
+                .remove(0)
+        };
+        let go = async |state| with(&store, async |tx| tx.move_effect(&lease, 1, state, None, None).await).await;
+        let early = with(&store, async |tx| tx.stamp_effect(&lease, 1).await).await;
+        assert!(matches!(early, Err(StoreError::Corrupt(_))), "{early:?}");
+        go(EffectState::Sending).await.unwrap();
+        let begun = load().await.sent_at.unwrap();
+        until_later(&store, begun).await;
+        with(&store, async |tx| tx.stamp_effect(&lease, 1).await).await.unwrap();
+        let sent = load().await;
+        assert!(sent.sent_at.unwrap() > begun);
+        assert_eq!((sent.state, sent.tries, sent.unclear), (EffectState::Sending, 1, 0));
+
+        with(&store, async |tx| tx.put_back_effect(&lease, 1, "no room").await)
+            .await
+            .unwrap();
+        let back = load().await;
+        assert_eq!((back.state, back.tries, back.unclear), (EffectState::Pending, 0, 0));
+        assert_eq!(back.problem.as_deref(), Some("no room"));
+        let twice = with(&store, async |tx| tx.put_back_effect(&lease, 1, "no room").await).await;
+        assert!(matches!(twice, Err(StoreError::Corrupt(_))), "{twice:?}");
+
+        go(EffectState::Sending).await.unwrap();
+        go(EffectState::Unknown).await.unwrap();
+        assert_eq!((load().await.tries, load().await.unclear), (1, 1));
+        let stranger = Lease {
+            fence: lease.fence + 1,
+            ..lease.clone()
+        };
+        let refused = with(&store, async |tx| tx.stamp_effect(&stranger, 1).await).await;
+        assert!(matches!(refused, Err(StoreError::LeaseLost(_))), "{refused:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repair_is_noted_with_the_effect_and_in_the_log() {
+    each(async |store| {
+        let lease = publishing(&store, &fix(1), &[1], LONG).await;
+        let words = "a comment arrived twice";
+        with(&store, async |tx| tx.note_repaired(&lease, 1, words).await)
+            .await
+            .unwrap();
+        let effect = with(&store, async |tx| tx.effects(&lease.job).await)
+            .await
+            .unwrap()
+            .remove(0);
+        assert_eq!(effect.repaired.as_deref(), Some(words));
+        let log = with(&store, async |tx| tx.events(&lease.job, 0, 100).await)
+            .await
+            .unwrap();
+        let noted = RunEvent::Noted { text: words.to_owned() };
+        assert_eq!(log.iter().filter(|event| event.body == noted).count(), 1);
+        let none = with(&store, async |tx| tx.note_repaired(&lease, 7, words).await).await;
+        assert!(matches!(none, Err(StoreError::Corrupt(_))), "{none:?}");
+    })
+    .await;
+}
+
+/// Waits until the database's clock, which on SQLite moves by milliseconds, has moved on.
+async fn until_later(store: &Store, than: chrono::DateTime<chrono::Utc>) {
+    while with(store, async |tx| tx.db_now().await).await.unwrap() <= than {
+        tokio::task::yield_now().await;
+    }
+}

@@ -120,7 +120,7 @@ async fn the_place_in_the_queue_counts_those_that_are_ready_and_go_first() {
         assert_eq!(place(&mine).await, 0);
         job.subject = Subject::Issue(IssueNumber(2));
         job.run_at = in_seconds(-31);
-        let older = insert(&store, &job).await;
+        let next = insert(&store, &job).await;
         job.subject = Subject::Issue(IssueNumber(3));
         job.run_at = in_seconds(-1);
         job.priority = 1;
@@ -128,11 +128,11 @@ async fn the_place_in_the_queue_counts_those_that_are_ready_and_go_first() {
         job.subject = Subject::Issue(IssueNumber(4));
         job.run_at = in_seconds(600);
         insert(&store, &job).await;
-        assert_eq!(place(&mine).await, 2);
-        assert_eq!(place(&older).await, 1);
+        assert_eq!(place(&mine).await, 1, "only what is urgent");
+        assert_eq!(place(&next).await, 2);
         let urgent = claim(&store, "worker-1", LONG).await.unwrap();
         assert_eq!((urgent.job.priority, place(&urgent.job.id).await), (1, 0));
-        assert_eq!(place(&mine).await, 1);
+        assert_eq!((place(&mine).await, place(&next).await), (0, 1));
     })
     .await;
 }

@@ -12,7 +12,7 @@ use forgehand::phrase::Language;
 use forgehand::store::{Account, CostFilter, CostsBy, NewCap, Spent};
 
 /// A reply that cost so many dollars.
-fn replied(model: &str, cost_usd: Option<f64>) -> RunEvent {
+pub(super) fn replied(model: &str, cost_usd: Option<f64>) -> RunEvent {
     RunEvent::ModelReplied {
         turn: 1,
         model: model.to_owned(),

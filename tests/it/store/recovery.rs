@@ -33,6 +33,26 @@ async fn a_lease_that_ended_gives_the_job_back() {
 }
 
 #[tokio::test]
+async fn fi8_a_lease_that_lasts_longer_than_any_can_is_shortened() {
+    each(async |store| {
+        let long = leased(&store, &fix(1), LONG).await;
+        let short = leased(&store, &fix(2), LONG / 10).await;
+        let clamp = async |lease| with(&store, async |tx| tx.clamp_leases(lease).await).await.unwrap();
+        assert_eq!(clamp(LONG).await.1, 0, "it is as long as it may be");
+        let (now, shortened) = clamp(LONG / 10).await;
+        assert_eq!(shortened, 1, "the clock went back");
+        let until = load(&store, &long.job).await.lease_until.unwrap();
+        assert_eq!((until - now).to_std().unwrap(), LONG / 10);
+        // Whoever holds it goes on.
+        for lease in [&long, &short] {
+            let beat = with(&store, async |tx| tx.heartbeat(lease, LONG).await).await.unwrap();
+            assert!(!beat.cancel_requested);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn at_most_so_many_are_recovered_at_once() {
     each(async |store| {
         for number in 0..3 {

@@ -69,16 +69,63 @@ async fn a_job_that_was_cancelled_while_it_waited_is_settled_once() {
 }
 
 #[tokio::test]
-async fn a_job_without_a_status_comment_has_nothing_to_settle() {
+async fn a_cancelled_job_without_a_status_comment_has_nothing_to_settle() {
     each(async |store| {
-        let lease = leased(&store, &fix(1), LONG).await;
-        with(&store, async |tx| tx.bury_job(&lease, "broken").await)
+        let id = insert(&store, &fix(1)).await;
+        with(&store, async |tx| tx.cancel_job(&id, "closed", in_seconds(0)).await)
             .await
             .unwrap();
         let unsettled = with(&store, async |tx| tx.unsettled_jobs(in_seconds(-600), 10).await)
             .await
             .unwrap();
         assert_eq!(unsettled, []);
+    })
+    .await;
+}
+
+/// I8: the notice of a death is given to one process, and again only when it did not arrive.
+#[tokio::test]
+async fn i8_the_notice_of_a_dead_job_is_taken_by_one() {
+    each(async |store| {
+        let lease = leased(&store, &fix(1), LONG).await;
+        let job = lease.job.clone();
+        let take = async |wait: i64| {
+            let wait = TimeDelta::seconds(wait);
+            with(&store, async |tx| tx.take_notice(&job, &status(&job), wait).await)
+                .await
+                .unwrap()
+        };
+        assert!(!take(0).await, "it is not dead");
+        with(&store, async |tx| tx.insert_effects(&lease, &[status(&job)]).await)
+            .await
+            .unwrap();
+        with(&store, async |tx| tx.bury_job(&lease, "broken").await)
+            .await
+            .unwrap();
+        let unsettled = async || {
+            with(&store, async |tx| tx.unsettled_jobs(in_seconds(-600), 10).await)
+                .await
+                .unwrap()
+        };
+        assert_eq!(unsettled().await, std::slice::from_ref(&job), "nobody was told");
+        assert!(take(60).await, "the worker's own was skipped");
+        assert!(!take(60).await, "it may still arrive");
+        assert!(take(-1).await, "it did not arrive");
+        with(&store, async |tx| tx.return_notice(&job, 2).await).await.unwrap();
+        assert!(take(60).await, "it was not sent");
+        with(&store, async |tx| tx.note_announced(&job, 2, "77").await)
+            .await
+            .unwrap();
+        assert!(!take(-1).await, "it is there");
+        with(&store, async |tx| tx.return_notice(&job, 2).await).await.unwrap();
+        let effects = with(&store, async |tx| tx.effects(&job).await).await.unwrap();
+        assert_eq!((effects.len(), effects[0].state), (1, EffectState::Done));
+        with(&store, async |tx| {
+            tx.note_settled(&job, 980, EffectState::Done, "77").await
+        })
+        .await
+        .unwrap();
+        assert_eq!(unsettled().await, []);
     })
     .await;
 }

@@ -95,11 +95,25 @@ async fn finished_work_is_retried_as_effects_with_attempts_of_its_own() {
         })
         .await
         .unwrap();
-        let resumed = claim(&store, "worker-2", LONG).await.unwrap();
-        assert!(resumed.resumes_publishing);
-        assert_eq!((resumed.lease.fence, resumed.job.attempt), (2, 1));
-        let state = with(&store, async |tx| tx.retry_job(&resumed.lease, now(), "refused").await).await;
-        assert_eq!(state.unwrap(), JobState::Dead);
+        // The work was allowed one attempt; its effects are allowed five.
+        for attempt in 1..=5 {
+            let resumed = claim(&store, "worker-2", LONG).await.unwrap();
+            assert!(resumed.resumes_publishing);
+            assert_eq!(
+                (resumed.lease.fence, resumed.job.attempt),
+                (1 + i64::from(attempt), attempt)
+            );
+            let state = with(&store, async |tx| {
+                tx.retry_job(&resumed.lease, in_seconds(-1), "refused").await
+            })
+            .await;
+            let expected = if attempt < 5 {
+                JobState::Publishing
+            } else {
+                JobState::Dead
+            };
+            assert_eq!(state.unwrap(), expected, "attempt {attempt}");
+        }
         let effects = with(&store, async |tx| tx.effects(&lease.job).await).await.unwrap();
         assert_eq!(effects[0].state, EffectState::Skipped);
 

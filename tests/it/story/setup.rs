@@ -198,6 +198,31 @@ async fn after_a_failed_set_up_a_run_only_reads_where_the_configuration_says_so(
 }
 
 #[tokio::test]
+async fn a_run_that_only_reads_still_does_after_a_restart() {
+    usual()
+        .repository(failing)
+        .configuration(|config| config.workspace.setup_failure = Some(SetupFailure::ReadOnly))
+        .tell(async |service: &mut Service| {
+            let look = Reply::call("read_file", json!({"path": "count.sh"}));
+            service.model.play([look, Reply::silence()]);
+            let issue = service.labelled_issue();
+            service.model_is_asked(2).await;
+            service.stop().await;
+            service.model.play([Reply::call(
+                "finish",
+                json!({"answer": "One is subtracted in count.sh."}),
+            )]);
+            service.start().await;
+            service.done().await;
+            assert_eq!(service.outcome().await, Outcome::Answered);
+            let words = service.our_only_words(issue);
+            assert!(words.contains("One is subtracted"), "{words}");
+            assert!(service.pulls().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn after_a_failed_set_up_a_run_goes_on_where_the_configuration_says_so() {
     usual()
         .repository(failing)

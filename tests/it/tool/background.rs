@@ -123,7 +123,11 @@ async fn x23_finish_names_what_still_runs_once() {
     let finish = json!({"status": "done", "title": "Mend it", "summary": "It is mended."});
     let said = desk.refused("finish", finish.clone()).await;
     check_words(&said, &["not finished", "1 (`sleep 72021."]);
-    assert!(matches!(desk.output("finish", finish).await, Ok(ToolOutput::Finish(_))));
+    let finished = desk.output("finish", finish).await;
+    let Ok(ToolOutput::Finish(forgehand::tool::Finish::Done { unfinished, .. })) = finished else {
+        panic!("it insists, so it is finished: {finished:?}");
+    };
+    assert_eq!(unfinished, [format!("sleep {marker}")], "and it is said what was not");
     assert!(!alive(&marker), "what still ran is ended");
 }
 

@@ -52,6 +52,20 @@ pub(in crate::app::cli) fn of(event: &RunEvent) -> Vec<Row> {
             }
             vec![vec![Dress::Yellow.on(line)]]
         }
+        RunEvent::CallDenied { call, why, allow, .. } => {
+            let call = text::cap_chars(&one_line(call), gist::MAX_CHARS);
+            let mut line = format!("  denied: {call}: {}", one_line(why));
+            if let Some(allow) = allow {
+                line.push_str(&format!("; to allow it: {}", one_line(allow)));
+            }
+            vec![vec![Dress::Yellow.on(line)]]
+        }
+        RunEvent::QuestionRefused { question } => {
+            let question = text::cap_chars(&one_line(question), gist::MAX_CHARS);
+            vec![vec![
+                Dress::Yellow.on(format!("  nobody was there to answer: {question}")),
+            ]]
+        }
         RunEvent::WayOutClosed {
             sent_bytes,
             received_bytes,

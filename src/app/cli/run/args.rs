@@ -1,27 +1,17 @@
 //! The words of `forgehand run`, and what they mean for the configuration. Never reads a file.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use super::super::Context;
 use super::super::screen::{Look, Reasoning};
+use super::ending;
+use super::workgraph::GraphArgs;
 use crate::ids::BranchName;
 use crate::tool::Mode;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The checks of the project run before and after the change, in the sandbox. The work is done in a \
-temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
-nothing else. Ctrl-C stops the run and keeps its work; work of a run that did not get through is \
-left on the branch, too.
-
-Exit codes:
-  0    done, or nothing to do
-  2    no result, or checks that passed before fail now
-  3    stopped by a limit
-  4    the model, the sandbox or git failed
-  64   wrong usage
-  78   wrong configuration
-  130  interrupted")]
+#[command(after_help = after_help())]
 pub(in crate::app::cli) struct Args {
     /// What is to be done, in words. `-` reads it from standard input.
     #[arg(value_name = "TASK", conflicts_with = "task")]
@@ -59,16 +49,36 @@ pub(in crate::app::cli) struct Args {
     /// Say yes to whatever the run would ask permission for.
     #[arg(long, short = 'y')]
     yes: bool,
-    /// Write what happens to this file, for `forgehand show`.
-    #[arg(long, value_name = "FILE")]
-    pub(super) log: Option<PathBuf>,
+    /// Append what happens to this file as lines of JSON that can be followed; `-` is standard error,
+    /// which then holds nothing else.
+    #[arg(long, value_name = "FILE|-")]
+    events: Option<PathBuf>,
+    /// The same into a file that begins anew, for `forgehand show`.
+    #[arg(long, value_name = "FILE", conflicts_with = "events")]
+    log: Option<PathBuf>,
+    /// Whether the checkout may instruct the agent in this run, whatever `forgehand trust` says.
+    #[arg(long, value_name = "WHETHER", value_enum)]
+    pub(super) trust: Option<TrustArg>,
     /// Drafts of issues are what it is for; `forgehand draft` says so.
     #[arg(skip)]
     drafts: bool,
     #[command(flatten)]
+    pub(super) graph: GraphArgs,
+    #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
     shown: ShownArgs,
+}
+
+fn after_help() -> String {
+    format!(
+        "The checks of the project run before and after the change, in the sandbox. The work is done in a \
+         temporary folder (in server.state_dir where that is set); the checkout gets one new branch and \
+         nothing else. Ctrl-C stops the run and keeps its work; work of a run that did not get through is \
+         left on the branch, too. Without a terminal nobody is asked: what needs a person's permission is denied, \
+         questions are refused at once, and SIGINT, SIGTERM and SIGHUP end the run as done for now.\n\nExit codes:\n{}",
+        ending::table()
+    )
 }
 
 /// Shorthands for keys of the configuration.
@@ -136,8 +146,11 @@ impl From<Drafts> for Args {
             allow: Vec::new(),
             unattended: true,
             yes: false,
+            events: None,
             log: asked.log,
+            trust: None,
             drafts: true,
+            graph: GraphArgs::default(),
             model: asked.model,
             shown: ShownArgs {
                 json: asked.json,
@@ -148,6 +161,32 @@ impl From<Drafts> for Args {
             },
         }
     }
+}
+
+/// What is said about the checkout for one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TrustArg {
+    // As comments for readers of the code: the help of every option would get longer by them.
+    // Its instructions, skills and lists are not loaded.
+    Never,
+    // They are loaded in this run alone.
+    Once,
+}
+
+/// Whether somebody is there to see the run and to stop it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Attended,
+    Unattended,
+}
+
+/// Where events go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EventsTo {
+    Nowhere,
+    Errors,
+    Append(PathBuf),
+    Anew(PathBuf),
 }
 
 /// Which commands verify the change.
@@ -222,6 +261,25 @@ impl Args {
         }
     }
 
+    /// Somebody is there at a terminal, unless they say that nobody is.
+    pub(super) fn presence(&self) -> Presence {
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        // Who asks for drafts or a plan waits for them, though nothing is asked meanwhile.
+        match is_terminal && (!self.unattended || self.drafts) {
+            true => Presence::Attended,
+            false => Presence::Unattended,
+        }
+    }
+
+    pub(super) fn events(&self) -> EventsTo {
+        match (&self.events, &self.log) {
+            (Some(file), _) if file.as_os_str() == "-" => EventsTo::Errors,
+            (Some(file), _) => EventsTo::Append(file.clone()),
+            (_, Some(file)) => EventsTo::Anew(file.clone()),
+            (None, None) => EventsTo::Nowhere,
+        }
+    }
+
     pub(super) fn output(&self) -> Output {
         let shown = &self.shown;
         match (shown.json, shown.stat, shown.no_diff) {
@@ -238,7 +296,7 @@ impl Args {
         if self.shown.show_reasoning {
             look.reasoning = Reasoning::Shown;
         }
-        (!self.shown.quiet).then_some(look)
+        (!self.shown.quiet && self.events() != EventsTo::Errors).then_some(look)
     }
 
     /// The same surroundings with the keys that shorthands set; they are stronger than `--set`.
@@ -325,5 +383,9 @@ mod tests {
         assert_eq!(parse("x --no-diff --json").output(), Output::Json);
         assert_eq!(parse("x --unattended").asking(), Asking::Nobody);
         assert_eq!(parse("x -y -q").asking(), Asking::AlwaysYes);
+        assert_eq!(parse("x --events -").events(), EventsTo::Errors);
+        assert_eq!(parse("x --events f").events(), EventsTo::Append("f".into()));
+        assert_eq!(parse("x --log f").events(), EventsTo::Anew("f".into()));
+        assert!(parse("x").look().is_some() && parse("x --events -").look().is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! The person at the terminal, who is asked while a run goes on. Called by the agent through
 //! `People`. Never asks without a terminal to ask at, and never takes silence for consent.
 
-use std::io::IsTerminal as _;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -12,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::screen::paint::{clean, wrap};
 use super::super::screen::{self, Screen};
-use super::args::Asking;
+use super::args::{Args, Asking, Presence};
 use crate::agent::{Answer, People, Question, Unattended};
+use crate::app::trust::Decision;
 use crate::text;
 
 /// Longest answer, in bytes; a terminal gives lines of up to 4 KiB.
@@ -27,16 +27,35 @@ const LOOK_UP: Timespec = Timespec {
 };
 
 /// Who is there to be asked.
-pub(super) fn find(asking: Asking, screen: Option<&Screen>, stop: &CancellationToken) -> Arc<dyn People> {
-    let is_there = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    match asking {
+pub(super) fn find(args: &Args, screen: Option<&Screen>, stop: &CancellationToken) -> Arc<dyn People> {
+    match args.asking() {
         Asking::AlwaysYes => Arc::new(AlwaysYes),
-        Asking::AtTerminal if is_there => Arc::new(AtTerminal {
+        Asking::AtTerminal if args.presence() == Presence::Attended => Arc::new(AtTerminal {
             screen: screen.cloned(),
             stop: stop.clone(),
         }),
         Asking::AtTerminal | Asking::Nobody => Arc::new(Unattended),
     }
+}
+
+/// Asks once, before anything else, whether a checkout may instruct the agent. `None`: not now.
+pub(super) async fn trusts(checkout: String, parts: String, stop: &CancellationToken) -> Option<Decision> {
+    let stop = stop.clone();
+    let asked = tokio::task::spawn_blocking(move || {
+        let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
+        to_terminal(&format!(
+            "\n? {} has words for the agent ({parts}). May they be obeyed\n  [n]ever, [o]nce, [a]lways, or not now > ",
+            clean(&checkout)
+        ));
+        let line = read_line(std::io::stdin(), &stop);
+        match line.unwrap_or_default().trim().to_lowercase().as_str() {
+            "n" | "never" => Some(Decision::Never),
+            "o" | "once" => Some(Decision::Once),
+            "a" | "always" => Some(Decision::Always),
+            _ => None,
+        }
+    });
+    asked.await.unwrap_or(None)
 }
 
 /// Whoever began the run has said yes to everything beforehand. A question is no request for

@@ -92,7 +92,7 @@ pub fn problems(markdown: &str, own: &Own) -> Vec<String> {
     let seen = read(&said, &own.web);
     wrong.extend(seen.problems);
     let ours = pattern(
-        r"</?(?:details|summary|sub|code|br)>|<!-- forgehand:v1:(?:draft:)?[0-9A-HJKMNP-TV-Z]{26}:\d+:[0-9a-f]{32} -->",
+        r"</?(?:details|summary|sub|code|br)>|<!-- forgehand:v1:(?:(?:draft:)?[0-9A-HJKMNP-TV-Z]{26}:\d+|ended:[0-9a-f]+):[0-9a-f]{32} -->",
     );
     let html = pattern(r"<summary>[^<>]*</summary>").replace_all(&seen.html, "");
     let foreign = ours.replace_all(&html, "");

@@ -58,14 +58,14 @@ impl Report<'_> {
         if is_terminal {
             say!();
         }
-        if let Some(finished) = self.finished {
+        if let Some(finished) = self.finished() {
             if let Some(change) = &finished.change {
                 self.print_change(&page, change, diff);
             }
             print_checks(&page, &finished.verdict.base, &finished.verdict.head);
         }
         self.print_words(&page);
-        let change = self.finished.and_then(|finished| finished.change.as_ref());
+        let change = self.finished().and_then(|finished| finished.change.as_ref());
         for risk in change
             .map(|change| risks_of(Language::English, &change.diff))
             .unwrap_or_default()
@@ -73,7 +73,7 @@ impl Report<'_> {
             say!();
             page.words(&format!("Noticed in the difference: {risk}"));
         }
-        if let Some(finished) = self.finished.filter(|finished| !finished.drafts.is_empty()) {
+        if let Some(finished) = self.finished().filter(|finished| !finished.drafts.is_empty()) {
             say!(
                 "\n{}\n",
                 page.paint.bold("Noticed and left alone, as drafts of issues:")
@@ -86,10 +86,10 @@ impl Report<'_> {
 
     /// Only the drafts are the result; all else is about how they came about.
     fn print_drafts(&self) {
-        if let Some(failure) = &self.failure {
+        if let Some(failure) = &self.done.failure {
             note!("forgehand: {}", clean(failure));
         }
-        let Some(finished) = self.finished else { return };
+        let Some(finished) = self.finished() else { return };
         drafts::print(finished, self.language);
         let (outcome, _) = self.ending();
         match &finished.stop {
@@ -124,11 +124,11 @@ impl Report<'_> {
     }
 
     fn print_words(&self, page: &Page) {
-        if let Some(failure) = &self.failure {
+        if let Some(failure) = &self.done.failure {
             note!("forgehand: {}", clean(failure));
             return;
         }
-        let Some(finished) = self.finished else {
+        let Some(finished) = self.finished() else {
             say!("Stopped before there was a change.");
             return;
         };
@@ -165,12 +165,22 @@ impl Report<'_> {
 
     /// Why a change that the agent calls done is not good.
     fn print_objections(&self, page: &Page) {
-        let Some(finished) = self.finished else { return };
+        let Some(finished) = self.finished() else { return };
         for violation in &finished.violations {
             say!("\n{}", page.paint.red(&format!("Not allowed: {}", one_line(violation))));
         }
         match self.ending().0 {
             "no_change" => say!("\nBut no file differs from the base."),
+            "unfinished" => {
+                if let Stop::Finished(Finish::Done { unfinished, .. }) = &finished.stop {
+                    let list = one_line(&unfinished.join(", "));
+                    say!(
+                        "\n{}",
+                        page.paint
+                            .red(&format!("Still running at the end, and ended unfinished: {list}"))
+                    );
+                }
+            }
             "checks_failed" => {
                 for check in finished.verdict.regressions() {
                     let tail = text::cap_middle(check.output_tail.trim(), 2_000);
@@ -183,7 +193,7 @@ impl Report<'_> {
     }
 
     fn cost(&self) -> String {
-        let totals = &self.totals;
+        let totals = &self.done.totals;
         let money = if totals.price_unknown {
             "price unknown".to_owned()
         } else {
@@ -198,13 +208,13 @@ impl Report<'_> {
             self.size().unwrap_or_default(),
             in_thousands(totals.input_tokens),
             in_thousands(totals.output_tokens),
-            text::duration_in_words(self.took)
+            text::duration_in_words(self.done.took)
         )
     }
 
     /// How much changed, in figures.
     fn size(&self) -> Option<String> {
-        let changes = &self.finished?.change.as_ref()?.import.changes;
+        let changes = &self.finished()?.change.as_ref()?.import.changes;
         let sum = |side: fn(&Change) -> u64| changes.iter().map(side).sum::<u64>();
         let files = match changes.len() {
             1 => "1 file".to_owned(),
@@ -215,7 +225,7 @@ impl Report<'_> {
     }
 
     fn print_what_next(&self, page: &Page) {
-        let Some((branch, _)) = &self.left else { return };
+        let Some((branch, _)) = &self.done.left else { return };
         say!("\nThe change is on the branch {}", page.paint.bold(branch.as_str()));
         let git = self.git();
         for (what, command) in [
@@ -229,11 +239,11 @@ impl Report<'_> {
     }
 
     fn diff_command(&self) -> String {
-        let head = match &self.left {
+        let head = match &self.done.left {
             Some((branch, _)) => branch.to_string(),
             None => "BRANCH".to_owned(),
         };
-        format!("{} diff {}..{head}", self.git(), self.repo.head.short())
+        format!("{} diff {}..{head}", self.git(), self.done.base.short())
     }
 
     /// How to call git where the program was called.
