@@ -12,6 +12,10 @@ CREATE INDEX jobs_turns_by_repo ON jobs (installation_id, repo_id, turn)
 CREATE INDEX jobs_active_by_repo ON jobs (installation_id, repo_id)
     WHERE state IN ('leased', 'publishing');
 
+-- For the words of SQLite: it takes an index of some states only where a statement names the same ones.
+CREATE INDEX jobs_resumed ON jobs (priority DESC, run_at, id)
+    WHERE state = 'publishing';
+
 DROP INDEX jobs_ready;
 
 CREATE TABLE leaders (

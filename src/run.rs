@@ -76,6 +76,9 @@ const MORE_TO_DO: &str = "The work is not over yet: something was added to it wh
 /// Checkpoint with how the agent ended; `null` while it works.
 pub const SOLUTION: &str = "solution";
 
+/// Checkpoint with the identity of the folder that the conversation is about; empty when there is none.
+pub const FOLDER: &str = "folder";
+
 /// Everything a run needs from outside. Cheap to clone.
 #[derive(Clone)]
 pub struct Ports {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::egress::{open_gate, sandbox_over};
-use super::{Earlier, Place, Ports, Work, restore, setup};
+use super::{Earlier, FOLDER, Place, Ports, Work, restore, setup};
 use crate::egress::Gate;
 use crate::event::RunEvent;
 use crate::git::{GitError, Remote};
@@ -70,6 +70,9 @@ pub(super) async fn open(
             if let Some(bundle) = &earlier.bundle {
                 restore::lay_down(&folder, bundle).await?;
             }
+            // From here on this is the one that the conversation is about, whatever other machines kept.
+            let identity = folder.identity().unwrap_or_default();
+            recorder.checkpoint(FOLDER, 0, identity.as_bytes()).await?;
             (folder, code)
         }
     };

@@ -27,6 +27,16 @@ const MAX_MEMBERS: usize = 256;
 /// After this time a group takes nobody more: its members wait for the commit.
 const MAX_GROUP: Duration = Duration::from_millis(10);
 
+/// How long SQLite itself waits for another process before we look again: the longer it waits, the
+/// longer it sleeps between two looks, up to 100 ms, and a busy service frees the file for less.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// After groups without a break for this time, others get a moment: they cannot stand in our line.
+const MAX_UNBROKEN: Duration = Duration::from_millis(200);
+
+/// That moment: time for several looks of another process.
+const BREAK: Duration = Duration::from_millis(6);
+
 /// The writer of one file. Clones share it.
 #[derive(Clone)]
 pub(super) struct Writer {
@@ -74,8 +84,10 @@ impl Lent {
 }
 
 impl Writer {
-    /// Opens the connection and begins to serve.
-    pub(super) async fn open(options: Arc<SqliteConnectOptions>) -> Result<Self, StoreError> {
+    /// Opens the connection and begins to serve. A transaction waits for `patience` at most for one of
+    /// another process.
+    pub(super) async fn open(options: &SqliteConnectOptions, patience: Duration) -> Result<Self, StoreError> {
+        let options = options.clone().busy_timeout(LOOK);
         let connection = options.connect().await?;
         let (line, requests) = mpsc::channel(LINE);
         let writer = Self {
@@ -85,6 +97,7 @@ impl Writer {
         };
         let serving = Serving {
             options,
+            patience,
             connection: Some(Arc::new(Mutex::new(connection))),
             requests,
         };
@@ -117,7 +130,8 @@ impl Writer {
 
 /// The task's side.
 struct Serving {
-    options: Arc<SqliteConnectOptions>,
+    options: SqliteConnectOptions,
+    patience: Duration,
     /// `None` after it failed in a way that leaves its state unknown.
     connection: Option<Arc<Mutex<SqliteConnection>>>,
     requests: mpsc::Receiver<Request>,
@@ -125,7 +139,14 @@ struct Serving {
 
 impl Serving {
     async fn run(mut self, closing: CancellationToken) {
+        let mut unbroken = Instant::now();
         loop {
+            if self.requests.is_empty() {
+                unbroken = Instant::now();
+            } else if unbroken.elapsed() > MAX_UNBROKEN {
+                tokio::time::sleep(BREAK).await;
+                unbroken = Instant::now();
+            }
             let request = tokio::select! {
                 biased;
                 () = closing.cancelled() => break,
@@ -192,8 +213,15 @@ impl Serving {
         };
         // A deferred transaction that reads and then writes fails when another process wrote in
         // between, without waiting.
-        run(&mut *shared.lock().await, "BEGIN IMMEDIATE").await?;
-        Ok(shared)
+        let started = Instant::now();
+        loop {
+            let begun = sqlx::query("BEGIN IMMEDIATE").execute(&mut *shared.lock().await).await;
+            match begun {
+                Ok(_) => return Ok(shared),
+                Err(error) if is_busy(&error) && started.elapsed() < self.patience => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 
@@ -228,6 +256,13 @@ async fn member(shared: &Arc<Mutex<SqliteConnection>>, request: Request) -> Resu
             Ok(None)
         }
     }
+}
+
+/// `SQLITE_BUSY` in all its kinds: another process writes.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| code & 0xff == 5)
 }
 
 async fn run(connection: &mut SqliteConnection, statement: &'static str) -> Result<(), StoreError> {

@@ -13,14 +13,14 @@ use super::{InHand, Worker};
 use crate::agent::{Checkpoint, Solution, Stop};
 use crate::event::{CheckRun, RunEvent, Side, Stage};
 use crate::github::RepoClient;
-use crate::ids::{BranchName, CommitSha, RunId, Subject};
+use crate::ids::{BranchName, CommitSha, JobId, RunId, Subject};
 use crate::job::{Job, JobError, JobKind, JobState, Outcome};
 use crate::memory::{Keeper, Lasting, Memory};
 use crate::phrase::{reason, run as words};
 use crate::publish::{self, BUNDLE, Carry};
 use crate::question::Asked;
 use crate::run::{
-    self, CONVERSATION, ChangeSet, Earlier, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
+    self, CONVERSATION, ChangeSet, Earlier, FOLDER, Finished, Gathered, Joined, Place, Ports, RECORD, SOLUTION, Target,
 };
 use crate::store::{JobFilter, StoreError};
 use crate::tool::{Drafting, Finish};
@@ -342,11 +342,9 @@ impl Worker {
         let Ok(conversation) = serde_json::from_slice::<Checkpoint>(&body) else {
             return Ok(Earlier::default());
         };
-        let (state_dir, id) = (self.state_dir.clone(), job.id.clone());
-        let found = tokio::task::spawn_blocking(move || RunFolder::open_existing(&state_dir, &id)).await;
-        let fitting = match (found, &gathered.target) {
-            (Ok(Ok(Some((folder, base)))), Target::NewPull { .. }) => Some((folder, base)),
-            (Ok(Ok(Some((folder, base)))), Target::ExistingPull { head, .. }) if *head == base => Some((folder, base)),
+        let fitting = match (self.last_folder(&job.id).await?, &gathered.target) {
+            (Some((folder, base)), Target::NewPull { .. }) => Some((folder, base)),
+            (Some((folder, base)), Target::ExistingPull { head, .. }) if *head == base => Some((folder, base)),
             _ => None,
         };
         let asked = self.question_of(job).await?;
@@ -393,6 +391,21 @@ impl Worker {
             conversation: Some(conversation),
             joined: None,
         })
+    }
+
+    /// The folder of this machine in which the job's last attempt worked, and its base. Where other
+    /// attempts had others since, on other machines, the conversation knows nothing of this one.
+    pub(super) async fn last_folder(&self, job: &JobId) -> Result<Option<(RunFolder, CommitSha)>, StoreError> {
+        let mut tx = self.publisher.store.begin().await?;
+        let stored = tx.checkpoint(job, FOLDER).await?;
+        drop(tx);
+        let (state_dir, id) = (self.state_dir.clone(), job.clone());
+        let found = tokio::task::spawn_blocking(move || RunFolder::open_existing(&state_dir, &id)).await;
+        let Ok(Ok(Some((folder, base)))) = found else {
+            return Ok(None);
+        };
+        let identity = stored.and_then(|(_, identity)| String::from_utf8(identity).ok());
+        Ok((folder.identity() == identity).then_some((folder, base)))
     }
 
     /// The change with which the job went to wait, as long as its conversation has not gone on
@@ -470,5 +483,6 @@ async fn forget(in_hand: &InHand<'_>, spent: &Checkpoint) -> Result<(), JobError
     let body = serde_json::to_vec(spent).map_err(|error| JobError::Fail(error.to_string()))?;
     let recorder = &in_hand.recorder;
     recorder.checkpoint(SOLUTION, 0, b"null").await?;
+    recorder.checkpoint(FOLDER, 0, b"").await?;
     Ok(recorder.checkpoint(CONVERSATION, i64::from(spent.turn), &body).await?)
 }

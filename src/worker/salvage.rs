@@ -6,7 +6,6 @@ use crate::agent::{Checkpoint, Solution, Stop};
 use crate::job::JobError;
 use crate::phrase::reason;
 use crate::run::{self, Earlier, Finished, Place, Ports, Work};
-use crate::workspace::RunFolder;
 
 impl Worker {
     /// A run as it ended; one that broke off and is not tried again, as one that got stuck with
@@ -46,9 +45,7 @@ impl Worker {
         stop: Stop,
         (ports, mut work, place): (&Ports, Work, &Place),
     ) -> Result<Option<Finished>, JobError> {
-        let (state_dir, id) = (place.state_dir.clone(), place.job.clone());
-        let found = tokio::task::spawn_blocking(move || RunFolder::open_existing(&state_dir, &id)).await;
-        let Ok(Ok(Some((folder, base)))) = found else {
+        let Some((folder, base)) = self.last_folder(&place.job).await? else {
             return Ok(None);
         };
         work.base = base;

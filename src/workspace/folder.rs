@@ -17,6 +17,7 @@ use super::stock::READY;
 use crate::git::{Git, Remote};
 use crate::ids::{CommitSha, JobId, RepoId};
 use crate::sandbox::{Below, SandboxFolders};
+use crate::secret::random_hex;
 
 /// Written after a complete checkout, with its commit.
 const MARKER: &str = "ready";
@@ -43,6 +44,9 @@ impl Kind {
         }
     }
 }
+
+/// Which of all folders that a job ever had this is.
+const IDENTITY: &str = "identity";
 
 /// Written when what a set-up left was copied.
 const SET_UP: &str = "set-up";
@@ -94,6 +98,8 @@ impl RunFolder {
             // Reachable only through the closed folder above, or bound into a sandbox.
             set_mode(&part, 0o755)?;
         }
+        let identity = folder.root.join(IDENTITY);
+        write_whole(&identity, &random_hex::<16>()).with_context(|| format!("write {}", identity.display()))?;
         Ok(folder)
     }
 
@@ -121,6 +127,11 @@ impl RunFolder {
         let is_there = |on: PathBuf| on.join(READY).is_file() && folder.upper().is_dir();
         let lies = Kind::ALL.iter().all(|kind| folder.lies_on(*kind).is_none_or(is_there));
         Ok((whole && lies).then_some((folder, base)))
+    }
+
+    /// Which of all folders that its job ever had this is: other machines may have made others since.
+    pub fn identity(&self) -> Option<String> {
+        fs::read_to_string(self.root.join(IDENTITY)).ok()
     }
 
     /// A folder that may be there.

@@ -12,4 +12,4 @@ mod soak;
 use std::time::Duration;
 
 /// Longest time until something ends after the last disturbance.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -26,7 +26,7 @@ use crate::crash::assert_each_done_once;
 use crate::process::{Program, Site};
 
 /// Longest time a job may take beside others on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The service at work on a site, and what was asked of it so far.
 struct Bench {

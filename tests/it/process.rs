@@ -38,7 +38,7 @@ pub const QUICKLY: &str = "quickly";
 pub const LEASE: Duration = Duration::from_secs(3);
 
 /// Longest time anything may take that should happen at once.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_forgehand");
 

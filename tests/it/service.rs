@@ -269,7 +269,7 @@ impl Service {
 }
 
 /// Nothing in a story takes longer, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Time between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);

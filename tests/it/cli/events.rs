@@ -14,7 +14,7 @@ use super::checkout::{Checkout, call, edit, finish, fix};
 use super::ended;
 use crate::model_server::{ModelServer, Reply};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Reads a growing file line by line, as `tail -f` does.
 struct Follower {

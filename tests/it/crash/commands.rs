@@ -10,7 +10,7 @@ use super::{WHOLE, WORKER, ask, assert_invariants};
 use crate::databases::Database;
 use crate::process::{LEASE, REPO, SLOWLY, Site, finished, jobs_of};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_lists_shows_cancels_and_retries() {

@@ -12,7 +12,7 @@ use super::{WHOLE, ask, assert_each_done_once, assert_no_turn_twice, number, ran
 use crate::databases::Database;
 use crate::process::{Orphans, Program, SLOWLY, Site, finished, jobs_of, running_below};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// A drained service is gone within this time.
 const DRAINED: Duration = Duration::from_secs(5);
 

@@ -19,7 +19,7 @@ const MOST_HITS: u32 = 2;
 /// Most jobs in flight at once.
 const IN_FLIGHT: usize = 4;
 /// Longest time until a job ends after the last kill.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// What was killed is gone within this time.
 const ORPHANS_GONE: Duration = Duration::from_secs(5);
 

@@ -10,7 +10,7 @@ use super::{WHOLE, ask, assert_invariants, created};
 use crate::databases::Database;
 use crate::process::{LABEL, Program, REPO, SLOWLY, Site, finished, jobs_of};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Kills the service each time a job is in hand and `moment` has come, until the job is given up.
 async fn kill_until_dead(

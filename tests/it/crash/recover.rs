@@ -11,7 +11,7 @@ use super::{WHOLE, ask, assert_invariants};
 use crate::databases::Database;
 use crate::process::{PERSON, REPO, Site, finished};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The leftovers of a kind: which, and what was done about it.
 fn of(left: &Value, what: &str) -> Vec<(String, Option<String>)> {

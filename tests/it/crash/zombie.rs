@@ -11,7 +11,7 @@ use super::{WORKER, ask, assert_each_done_once, created, number, random};
 use crate::databases::Database;
 use crate::process::{LEASE, Program, Site, finished, jobs_of};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Two of them never freeze at the same time as the others, so that the work goes on.
 const WORKERS: [&str; 5] = ["one", "two", "three", "four", "five"];
 /// Jobs that begin at once, and workers of theirs that freeze at most.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use forgehand::event::RunEvent;
+use forgehand::ids::JobId;
 use forgehand::job::{JobState, Outcome};
 
 use super::tmpfs::{Full, Tmpfs};
@@ -145,10 +147,25 @@ async fn ended_well(bench: &Bench, issue: u64) -> String {
             assert_eq!(pulls, 1);
             format!("done after {} attempt(s)", job.fence)
         }
+        // The scripted agent goes on after whatever it is told; where it was told why nothing could be
+        // written, nothing was kept from anybody.
+        Some(Outcome::NothingToDo { .. }) if agent_was_told(bench, &job.id).await => {
+            assert_eq!(pulls, 0);
+            format!("nothing was written after {} attempt(s)", job.fence)
+        }
         other => {
             let why = job.reason.clone().unwrap_or_default();
             assert!(why.contains("space"), "{other:?} {why:?}\n{}", bench.site.logs());
             format!("{}: {why}", job.state)
         }
     }
+}
+
+/// Whether a call of the agent failed, and its answer said that there was no room.
+async fn agent_was_told(bench: &Bench, job: &JobId) -> bool {
+    let mut tx = bench.store.begin().await.unwrap();
+    let events = tx.events(job, 0, 10_000).await.unwrap();
+    events.iter().any(|event| {
+        matches!(&event.body, RunEvent::ToolCalled { ok: false, output, .. } if output.contains("No space left"))
+    })
 }

@@ -21,7 +21,7 @@ use crate::process::{LEASE, QUICKLY, SLOWLY, Site, jobs_of};
 /// is looked at every 50 ms, and the machine is busy with other sites.
 const SLACK: Duration = Duration::from_secs(8);
 /// Until an armed point is reached.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {

@@ -11,7 +11,7 @@ use crate::crash::assert_invariants;
 use crate::databases::Database;
 use crate::process::{LABEL, PERSON, QUICKLY, REPO, jobs_of};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn last_words_are_written_once_on_sqlite() {

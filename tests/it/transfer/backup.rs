@@ -12,7 +12,7 @@ use super::{dump, run, with_schema};
 use crate::databases::Database;
 use crate::process::{Site, finished};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The names in a folder.
 fn names(folder: &Path) -> Vec<String> {
