@@ -104,6 +104,8 @@ async fn recover_shows_and_gives_back_what_a_lost_worker_held() {
         })
         .await;
     worker.signal(Signal::STOP);
+    // Nobody else gives it back before it is done by hand.
+    receiver.stop().await;
     let shown = site
         .wait("the lease ends", LEASE * 2, async || {
             let shown = receiver.json(&["recover", "--dry-run", "--json"]).await;
@@ -127,7 +129,6 @@ async fn recover_shows_and_gives_back_what_a_lost_worker_held() {
     assert_eq!(job.state, JobState::Done);
     assert_invariants(&receiver).await;
     worker.stop().await;
-    receiver.stop().await;
     store.close().await;
     site.close().await;
 }

@@ -58,6 +58,7 @@ async fn a_later_run_sees_what_an_earlier_one_kept_as_data() {
                 memory(json!({"action": "list"})),
             ]);
             service.model.play(nothing_to_do());
+            service.next_second().await;
             service.label(issue);
             service.done().await;
             let requests = service.model.requests();

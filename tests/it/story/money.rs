@@ -300,6 +300,7 @@ async fn work_that_a_cap_ended_goes_on_once_somebody_pays() {
             service.done().await;
             check_capped(service, issue, &[]).await;
 
+            service.next_second().await;
             service.label(issue);
             service.done().await;
             assert_eq!(service.model.requests().len(), 2, "not a single call more");
@@ -309,6 +310,7 @@ async fn work_that_a_cap_ended_goes_on_once_somebody_pays() {
             service.comment(issue, "/agent budget 2");
             service.done().await;
             service.model.play(bug_fix());
+            service.next_second().await;
             service.label(issue);
             service.done().await;
             service.only_pull();
