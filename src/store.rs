@@ -385,17 +385,14 @@ impl Tx {
         }
     }
 
-    /// The database's clock, UTC: microseconds on PostgreSQL, milliseconds on SQLite. The judge
-    /// of leases.
+    /// The database's clock, UTC, in microseconds: the server's on PostgreSQL; on SQLite that of the
+    /// machine, which its own functions read as well. The judge of leases.
     ///
     /// # Errors
     /// Those of the database.
     pub async fn db_now(&mut self) -> Result<DateTime<Utc>, StoreError> {
         let now: DateTime<Utc> = match self {
-            Tx::Sqlite(open) => {
-                let clock = sqlx::query_scalar("SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'now')");
-                Box::pin(clock.fetch_one(&mut *open.tx)).await?
-            }
+            Tx::Sqlite(_) => crate::clock::Clock::System.now(),
             Tx::Postgres(open) => {
                 let clock = sqlx::query_scalar("SELECT CLOCK_TIMESTAMP()");
                 answered(Box::pin(clock.fetch_one(&mut *open.tx))).await?
@@ -404,17 +401,12 @@ impl Tx {
         Ok(now)
     }
 
-    /// Rings the doorbell with the commit: in this process, and in others on PostgreSQL.
-    async fn ring_on_commit(&mut self) -> Result<(), StoreError> {
+    /// Rings the doorbell after the commit: in this process, and in others on PostgreSQL.
+    fn ring_on_commit(&mut self) {
         match self {
             Tx::Sqlite(open) => open.rings = true,
-            Tx::Postgres(open) if open.rings => {}
-            Tx::Postgres(open) => {
-                open.rings = true;
-                answered(sqlx::query("NOTIFY forgehand_jobs").execute(&mut *open.tx)).await?;
-            }
+            Tx::Postgres(open) => open.rings = true,
         }
-        Ok(())
     }
 }
 
@@ -443,7 +435,7 @@ impl OpenTx<sqlx::Transaction<'static, sqlx::Postgres>> {
     async fn commit(self) -> Result<(), StoreError> {
         answered(self.tx.commit()).await?;
         if self.rings {
-            self.bell.ring();
+            self.bell.ring_everywhere();
         }
         Ok(())
     }

@@ -130,19 +130,28 @@ impl Tx {
         Ok(self.claim_jobs(&claim).await?.pop())
     }
 
+    /// Before a statement that may break a unique index. On SQLite it undoes itself alone, and nothing
+    /// is needed.
+    pub(super) async fn begin_savepoint(&mut self) -> Result<(), StoreError> {
+        if let Tx::Postgres(open) = self {
+            answered(sqlx::query("SAVEPOINT take").execute(&mut *open.tx)).await?;
+        }
+        Ok(())
+    }
+
     /// Ends the savepoint `take`: a broken unique index becomes `None` and is undone.
     pub(super) async fn end_savepoint<T>(
         &mut self,
         result: Result<Option<T>, sqlx::Error>,
     ) -> Result<Option<T>, StoreError> {
-        let result = match result {
-            Err(error) if is_taken(&error) => {
-                on_db!(self, sqlx::query("ROLLBACK TO SAVEPOINT take"), execute)?;
-                None
+        let is_undone = matches!(&result, Err(error) if is_taken(error));
+        let result = if is_undone { None } else { result? };
+        if let Tx::Postgres(open) = self {
+            if is_undone {
+                answered(sqlx::query("ROLLBACK TO SAVEPOINT take").execute(&mut *open.tx)).await?;
             }
-            other => other?,
-        };
-        on_db!(self, sqlx::query("RELEASE SAVEPOINT take"), execute)?;
+            answered(sqlx::query("RELEASE SAVEPOINT take").execute(&mut *open.tx)).await?;
+        }
         Ok(result)
     }
 

@@ -2,12 +2,14 @@
 //! and rings in this process; on SQLite only this process rings. Called by `Store`.
 //! Never the truth: whoever waits also looks by itself after a while.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::answered;
 
@@ -26,13 +28,59 @@ pub(super) struct Bell {
     notify: Arc<Notify>,
     /// Begun with the first wait, so that a short command does not open a connection for it.
     listener: Arc<OnceLock<AbortOnDropHandle<()>>>,
+    /// The way to other processes, on PostgreSQL.
+    others: Option<Arc<Others>>,
+}
+
+/// How other processes hear of it. Not within the transaction that has something to tell: the server
+/// lets transactions with a NOTIFY commit one after another, each with its sync of the disk.
+struct Others {
+    pool: PgPool,
+    /// Somebody is about to ring.
+    due: AtomicBool,
+    ringing: TaskTracker,
 }
 
 impl Bell {
-    /// Wakes everybody who waits; when nobody does, the next wait returns at once.
+    /// One that other processes of the same database hear.
+    pub(super) fn heard_by_others(pool: PgPool) -> Self {
+        let others = Others {
+            pool,
+            due: AtomicBool::new(false),
+            ringing: TaskTracker::new(),
+        };
+        Self {
+            others: Some(Arc::new(others)),
+            ..Self::default()
+        }
+    }
+
+    /// Wakes everybody of this process who waits; when nobody does, the next wait returns at once.
     pub(super) fn ring(&self) {
         self.notify.notify_waiters();
         self.notify.notify_one();
+    }
+
+    /// The same, and soon in other processes. After the commit.
+    pub(super) fn ring_everywhere(&self) {
+        self.ring();
+        let Some(others) = &self.others else { return };
+        // Whoever is about to ring does so for this commit, too.
+        if others.due.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let bell = Arc::clone(others);
+        others.ringing.spawn(async move {
+            let connection = bell.pool.acquire().await;
+            bell.due.store(false, Ordering::SeqCst);
+            // What fails here is found by looking.
+            if let Ok(mut connection) = connection {
+                let notify = sqlx::query("NOTIFY forgehand_jobs").execute(&mut *connection);
+                if let Err(error) = answered(notify).await {
+                    tracing::debug!(%error, "nobody else was told of it");
+                }
+            }
+        });
     }
 
     /// Returns at the bell or after `at_most`.
@@ -57,10 +105,14 @@ impl Bell {
         });
     }
 
-    /// Stops listening.
-    pub(super) fn close(&self) {
+    /// Stops listening, after others were told what there was to tell.
+    pub(super) async fn close(&self) {
         if let Some(listener) = self.listener.get() {
             listener.abort();
+        }
+        if let Some(others) = &self.others {
+            others.ringing.close();
+            others.ringing.wait().await;
         }
     }
 }

@@ -139,7 +139,7 @@ impl Tx {
             return Ok(None);
         }
         self.log_event(&id, 0, &RunEvent::Queued, now).await?;
-        self.ring_on_commit().await?;
+        self.ring_on_commit();
         Ok(Some(id))
     }
 

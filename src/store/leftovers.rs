@@ -163,7 +163,7 @@ impl Tx {
         };
         let event = RunEvent::Recovered { worker: String::new() };
         self.log_event(id, fence, &event, now).await?;
-        self.ring_on_commit().await?;
+        self.ring_on_commit();
         Ok(true)
     }
 

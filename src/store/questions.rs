@@ -399,7 +399,8 @@ impl Tx {
             .bind(reason(why)),
             execute
         )?;
-        self.ring_on_commit().await
+        self.ring_on_commit();
+        Ok(())
     }
 
     /// Waiting jobs whose question people cannot see yet.

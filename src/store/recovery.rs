@@ -130,7 +130,7 @@ impl Tx {
     ///
     /// [`Job::round`]: crate::job::Job::round
     pub async fn requeue_job(&mut self, id: &JobId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        on_db!(self, sqlx::query("SAVEPOINT take"), execute)?;
+        self.begin_savepoint().await?;
         let fence: Result<Option<i64>, sqlx::Error> = on_db!(
             self,
             sqlx::query_scalar(
@@ -160,7 +160,7 @@ impl Tx {
         self.delete_conversation(id).await?;
         self.log_event(id, fence, &RunEvent::Queued, now).await?;
         self.audit_job(Act::new(Action::Retried), id, Whose::Act).await?;
-        self.ring_on_commit().await?;
+        self.ring_on_commit();
         Ok(true)
     }
 
@@ -266,6 +266,7 @@ impl Tx {
         )?;
         one_row(requeued, id)?;
         self.unsettle_effects(id).await?;
-        self.ring_on_commit().await
+        self.ring_on_commit();
+        Ok(())
     }
 }

@@ -85,7 +85,7 @@ impl Tx {
         let (Some((branch, sha)), true) = (push, is_open) else {
             return Ok(Republished::NothingStored);
         };
-        on_db!(self, sqlx::query("SAVEPOINT take"), execute)?;
+        self.begin_savepoint().await?;
         let outcome = to_json("jobs.outcome", &Outcome::Pushed { branch, sha })?;
         let begun: Result<Option<i64>, sqlx::Error> = on_db!(
             self,
@@ -131,7 +131,7 @@ impl Tx {
         )?;
         self.log_event(id, fence, &RunEvent::Queued, now).await?;
         self.audit_job(Act::new(Action::Republished), id, Whose::Act).await?;
-        self.ring_on_commit().await?;
+        self.ring_on_commit();
         Ok(Republished::Begun)
     }
 }

@@ -261,7 +261,7 @@ impl Tx {
         one_row(released, &lease.job)?;
         self.unsettle_effects(&lease.job).await?;
         self.log_event(&lease.job, lease.fence, &release.event, at).await?;
-        self.ring_on_commit().await?;
+        self.ring_on_commit();
         Ok(state)
     }
 
@@ -336,7 +336,8 @@ impl Tx {
         self.skip_effects(job, why).await?;
         self.unsettle_effects(job).await?;
         self.log_event(job, fence, &ending.event, ending.at).await?;
-        self.ring_on_commit().await
+        self.ring_on_commit();
+        Ok(())
     }
 }
 

@@ -223,6 +223,17 @@ impl Tx {
             answered(lock.execute(&mut *open.tx)).await?;
         }
         let most = if limited { 1 } else { i64::from(claim.most) };
+        if let (Tx::Sqlite(open), false) = (&mut *self, limited) {
+            // What a statement costs there is the way to the connection's thread and back.
+            let both = sqlx::query_scalar(concat!(
+                "SELECT id FROM (",
+                resumed!("$1"),
+                ") UNION ALL SELECT id FROM (SELECT id FROM jobs WHERE ",
+                ready!("$1"),
+                " ORDER BY priority DESC, turn, id LIMIT $2) LIMIT $2"
+            ));
+            return Ok(both.bind(now).bind(most).fetch_all(&mut *open.tx).await?);
+        }
         let resumed = match self {
             Tx::Sqlite(_) => resumed!("$1"),
             Tx::Postgres(_) => concat!(resumed!("$1"), " FOR UPDATE SKIP LOCKED"),
@@ -311,7 +322,7 @@ impl Tx {
         token: &str,
         until: DateTime<Utc>,
     ) -> Result<Option<JobRow>, StoreError> {
-        on_db!(self, sqlx::query("SAVEPOINT take"), execute)?;
+        self.begin_savepoint().await?;
         let taken: Result<Option<JobRow>, sqlx::Error> = on_db!(
             self,
             sqlx::query_as(concat!(
