@@ -75,7 +75,9 @@ impl Bell {
             bell.due.store(false, Ordering::SeqCst);
             // What fails here is found by looking.
             if let Ok(mut connection) = connection {
-                let notify = sqlx::query("NOTIFY forgehand_jobs").execute(&mut *connection);
+                let notify = sqlx::query("SELECT PG_NOTIFY($1, '')")
+                    .bind(CHANNEL)
+                    .execute(&mut *connection);
                 if let Err(error) = answered(notify).await {
                     tracing::debug!(%error, "nobody else was told of it");
                 }

@@ -111,7 +111,7 @@ impl Store {
 }
 
 impl Tx {
-    /// The same on SQLite, where statements that write give nothing to others: two, instead of the eight
+    /// The same on SQLite, where statements that write give nothing to others: two, instead of the six
     /// of the long way. Whether the job ended.
     async fn finish_usual(&mut self, lease: &Lease, outcome: &Outcome, why: Option<&str>) -> Result<bool, StoreError> {
         let at = self.db_now().await?;

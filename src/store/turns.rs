@@ -217,53 +217,44 @@ impl Tx {
     /// Jobs that could be taken now, in their order, at most `claim.most`. With limits at most one,
     /// since each that is taken changes what has room; and nobody else counts until this ends.
     pub(super) async fn choose(&mut self, claim: &Claim<'_>, now: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
-        let limited = claim.limits.any();
-        if limited && let Tx::Postgres(open) = self {
+        if !claim.limits.any() {
+            return self.choose_any(now, i64::from(claim.most)).await;
+        }
+        if let Tx::Postgres(open) = self {
             let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(CLAIM_LOCK);
             answered(lock.execute(&mut *open.tx)).await?;
-        }
-        let most = if limited { 1 } else { i64::from(claim.most) };
-        if let (Tx::Sqlite(open), false) = (&mut *self, limited) {
-            // What a statement costs there is the way to the connection's thread and back.
-            let both = sqlx::query_scalar(concat!(
-                "SELECT id FROM (",
-                resumed!("$1"),
-                ") UNION ALL SELECT id FROM (SELECT id FROM jobs WHERE ",
-                ready!("$1"),
-                " ORDER BY priority DESC, turn, id LIMIT $2) LIMIT $2"
-            ));
-            return Ok(both.bind(now).bind(most).fetch_all(&mut *open.tx).await?);
         }
         let resumed = match self {
             Tx::Sqlite(_) => resumed!("$1"),
             Tx::Postgres(_) => concat!(resumed!("$1"), " FOR UPDATE SKIP LOCKED"),
         };
-        let mut chosen: Vec<String> = on_db!(self, sqlx::query_scalar(resumed).bind(now).bind(most), fetch_all)?;
-        let most = most - i64::try_from(chosen.len()).unwrap_or(most);
-        if most > 0 {
-            let ready = match limited {
-                true => self.ready_within_limits(claim, now).await?,
-                false => self.ready(now, most).await?,
-            };
-            chosen.extend(ready);
+        let chosen: Vec<String> = on_db!(self, sqlx::query_scalar(resumed).bind(now).bind(1_i64), fetch_all)?;
+        match chosen.is_empty() {
+            true => self.ready_within_limits(claim, now).await,
+            false => Ok(chosen),
         }
-        Ok(chosen)
     }
 
-    async fn ready(&mut self, now: DateTime<Utc>, most: i64) -> Result<Vec<String>, StoreError> {
-        let ready = match self {
+    /// Without limits, in one statement: what it costs is the way to the server, or on SQLite to the
+    /// connection's thread, and back.
+    async fn choose_any(&mut self, now: DateTime<Utc>, most: i64) -> Result<Vec<String>, StoreError> {
+        let both = match self {
             Tx::Sqlite(_) => concat!(
-                "SELECT id FROM jobs WHERE ",
+                "SELECT id FROM (",
+                resumed!("$1"),
+                ") UNION ALL SELECT id FROM (SELECT id FROM jobs WHERE ",
                 ready!("$1"),
-                " ORDER BY priority DESC, turn, id LIMIT $2"
+                " ORDER BY priority DESC, turn, id LIMIT $2) LIMIT $2"
             ),
             Tx::Postgres(_) => concat!(
-                "SELECT id FROM jobs WHERE ",
+                "SELECT id FROM (",
+                resumed!("$1"),
+                " FOR UPDATE SKIP LOCKED) AS resumed UNION ALL SELECT id FROM (SELECT id FROM jobs WHERE ",
                 ready!("$1"),
-                " ORDER BY priority DESC, turn, id LIMIT $2 FOR UPDATE SKIP LOCKED"
+                " ORDER BY priority DESC, turn, id LIMIT $2 FOR UPDATE SKIP LOCKED) AS ready LIMIT $2"
             ),
         };
-        Ok(on_db!(self, sqlx::query_scalar(ready).bind(now).bind(most), fetch_all)?)
+        Ok(on_db!(self, sqlx::query_scalar(both).bind(now).bind(most), fetch_all)?)
     }
 
     async fn ready_within_limits(&mut self, claim: &Claim<'_>, now: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
