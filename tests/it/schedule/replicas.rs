@@ -13,7 +13,7 @@ const SEED: u64 = 4_711;
 const ROUNDS: u64 = 50;
 const REPLICAS: usize = 3;
 /// More often is nobody asked in a pass.
-const MOST_POLLS: usize = 40;
+const MOST_POLLS: usize = 24;
 
 /// Work that dies at the so-many-th time that it is asked to go on: between two statements, or in the
 /// middle of one. What it had open is dropped, as by the end of a process.
