@@ -50,7 +50,9 @@ fn every_variable_that_is_set_is_a_key() {
         })
         .chain(["FORGEHAND_SECTION__KEY", "FORGEHAND_CONFIG"].map(str::to_owned))
         .collect();
-    let read_by_tests = all_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it"));
+    let read_by_tests: String = ["tests/it", "src"]
+        .map(|folder| all_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
+        .concat();
     for file in [
         "Dockerfile",
         "deploy/compose.yml",
