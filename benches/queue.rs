@@ -1,5 +1,5 @@
-//! How fast the queue is: claim and finish of jobs with nothing to do, by many workers at once. On
-//! PostgreSQL beside `pgbench`, which makes the same two transactions on the barest table that
+//! How fast the queue is: claim and finish of jobs with nothing to do, by one service on SQLite and
+//! two on PostgreSQL, each with many at once. On PostgreSQL beside `pgbench`, which makes the same two transactions on the barest table that
 //! could be a queue, and beside graphile-worker where its package is given; with an empty table and
 //! with one full of queued and finished jobs. On SQLite beside one commit for each claim and each
 //! end. All in one run, on disk, with every commit synced.
@@ -13,22 +13,23 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forgehand::job::Outcome;
 use forgehand::secret::Secret;
 use forgehand::store::{Claim, ClaimLimits, Store};
 use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::task::JoinSet;
 
 #[path = "common/cluster.rs"]
 mod cluster;
 
 use cluster::{Cluster, run};
 
-/// Workers, and clients of pgbench.
+/// Jobs at once, and clients of pgbench.
 const WORKERS: usize = 16;
+/// As many as pgbench's batches make of two clients.
+const MANY: usize = 200;
 /// Jobs that are in the empty table to be worked off.
 const WAITING: u64 = 200_000;
 /// Jobs of graphile-worker, which takes a while to insert them.
@@ -95,28 +96,30 @@ async fn postgres(cluster: &Cluster, args: &Args, seconds: Duration) -> Result<(
         println!("postgres  graphile-worker, as it comes     {graphile:8.0} jobs/s");
     }
     let url = cluster.database("ours")?;
-    let store = open(&url).await;
+    let stores = [open(&url).await, open(&url).await];
     fill(cluster, "ours", WAITING, 0)?;
-    let ours = work(&store, 1, seconds).await;
+    let ours = work(&stores, WORKERS, seconds).await;
     println!(
-        "postgres  Forgehand                        {ours:8.0} jobs/s, {:.0} % of pgbench",
+        "postgres  Forgehand, 16 jobs at once       {ours:8.0} jobs/s, {:.0} % of pgbench",
         100.0 * ours / pair
     );
     fill(cluster, "ours", WAITING, 0)?;
-    let claimed = work(&store, 100, seconds).await;
+    let claimed = work(&stores, MANY, seconds).await;
     println!(
-        "postgres  Forgehand, claims of 100         {claimed:8.0} jobs/s, {:.0} % of pgbench's batches",
+        "postgres  Forgehand, 200 jobs at once      {claimed:8.0} jobs/s, {:.0} % of pgbench's batches",
         100.0 * claimed / batch
     );
     fill(cluster, "ours", args.queued, args.finished)?;
-    let full = work(&store, 1, seconds).await;
+    let full = work(&stores, WORKERS, seconds).await;
     println!(
         "postgres  Forgehand, {} queued and {} finished  {full:8.0} jobs/s, {:.0} % of the empty table",
         args.queued,
         args.finished,
         100.0 * full / ours
     );
-    store.close().await;
+    for store in stores {
+        store.close().await;
+    }
     Ok(())
 }
 
@@ -128,41 +131,53 @@ async fn open(url: &Secret) -> Store {
     store
 }
 
-/// Pairs of claim and finish in a second, in transactions of their own.
-async fn work(store: &Store, most: u32, seconds: Duration) -> f64 {
-    let done = Arc::new(AtomicU64::new(0));
+/// Jobs that are claimed and ended in a second by services that have so many at once in all, each as
+/// a worker does it: it claims as many as it has free slots, and each job ends by itself.
+async fn work(stores: &[Store], at_once: usize, seconds: Duration) -> f64 {
     let started = Instant::now();
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|_| {
-            let (store, done) = (store.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
-                let claim = Claim {
-                    owner: "bench",
-                    lease: Duration::from_secs(600),
-                    most,
-                    limits: ClaimLimits::default(),
-                };
-                while started.elapsed() < seconds {
-                    let claimed = store.claim_jobs(&claim).await.expect("jobs are claimed");
-                    assert!(
-                        !claimed.is_empty(),
-                        "the queue ran empty: the machine is fast, ask for fewer seconds"
-                    );
-                    for leased in claimed {
-                        store
-                            .finish_job(&leased.lease, &Outcome::Answered, false)
-                            .await
-                            .expect("the job ends");
-                        done.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            })
-        })
+    let services: Vec<_> = stores
+        .iter()
+        .map(|store| tokio::spawn(serve(store.clone(), at_once / stores.len(), started, seconds)))
         .collect();
-    for worker in workers {
-        worker.await.expect("the worker ends");
+    let mut done = 0;
+    for service in services {
+        done += service.await.expect("the service ends");
     }
-    done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
+    done as f64 / started.elapsed().as_secs_f64()
+}
+
+async fn serve(store: Store, slots: usize, started: Instant, seconds: Duration) -> u64 {
+    let (mut at_work, mut done) = (JoinSet::new(), 0);
+    while started.elapsed() < seconds {
+        let claim = Claim {
+            owner: "bench",
+            lease: Duration::from_secs(600),
+            most: u32::try_from(slots - at_work.len()).expect("few slots"),
+            limits: ClaimLimits::default(),
+        };
+        if claim.most > 0 {
+            let claimed = store.claim_jobs(&claim).await.expect("jobs are claimed");
+            assert!(
+                !claimed.is_empty(),
+                "the queue ran empty: the machine is fast, ask for fewer seconds"
+            );
+            for leased in claimed {
+                let store = store.clone();
+                at_work.spawn(async move { store.finish_job(&leased.lease, &Outcome::Answered, false).await });
+            }
+        }
+        let mut ended = at_work.join_next().await;
+        while let Some(result) = ended {
+            result.expect("no panic").expect("the job ends");
+            done += 1;
+            ended = at_work.try_join_next();
+        }
+    }
+    while let Some(result) = at_work.join_next().await {
+        result.expect("no panic").expect("the job ends");
+        done += 1;
+    }
+    done
 }
 
 /// Rows as the product makes them, made by the server: through the product it would take hours.
@@ -295,11 +310,15 @@ async fn sqlite(seconds: Duration) {
     connection.close().await.expect("the file closes");
     let alone = one_by_one(folder.path(), seconds / 2).await;
     println!("sqlite    one commit for each, a bare table {alone:8.0} jobs/s");
-    let ours = work(&store, 1, seconds).await;
-    println!(
-        "sqlite    Forgehand                        {ours:8.0} jobs/s, {:.1} times that",
-        ours / alone
-    );
+    let stores = [store];
+    for at_once in [WORKERS, MANY] {
+        let ours = work(&stores, at_once, seconds / 2).await;
+        println!(
+            "sqlite    Forgehand, {at_once:3} jobs at once      {ours:8.0} jobs/s, {:.1} times that",
+            ours / alone
+        );
+    }
+    let [store] = stores;
     store.close().await;
 }
 

@@ -111,6 +111,11 @@ pub(super) async fn refresh(
     let was_complete = mirror.join(COMPLETE).exists();
     let first = fetch(git, mirror, &target, &refspecs, deadline).await;
     match first {
+        // That is no damage, and a mirror made anew would need more of it.
+        Err(GitError::Failed(problem)) if is_full(mirror) => Err(GitError::Failed(format!(
+            "{problem}: no space left on the disk of {}",
+            mirror.display()
+        ))),
         Err(GitError::Failed(problem)) if was_complete && !is_our_limit(&problem) => {
             tracing::warn!(mirror = %mirror.display(), problem, "a damaged mirror is made anew");
             remove_folder(mirror.to_owned()).await?;
@@ -122,6 +127,19 @@ pub(super) async fn refresh(
         }
         other => other,
     }
+}
+
+/// Whether the disk of a folder has no room for another file of some size: git often says only that
+/// it could not write.
+fn is_full(folder: &Path) -> bool {
+    /// More than a configuration file or a small pack needs.
+    const SOME_ROOM: u64 = 1 << 20;
+    let there = folder.ancestors().find_map(|folder| rustix::fs::statvfs(folder).ok());
+    there.is_some_and(|disk| {
+        // A file system without a fixed number of inodes says that it has none at all.
+        let no_inode = disk.f_files > 0 && disk.f_favail == 0;
+        no_inode || disk.f_bavail.saturating_mul(disk.f_frsize) < SOME_ROOM
+    })
 }
 
 /// Removes a mirror that nobody refreshed since a time. False: somebody did, or is at it.

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::payload::{Delivery, Payload, Repo, deleted_key, label_key};
+use super::payload::{Delivery, Payload, Repo};
 use super::triage::{CONTROL_PRIORITY, Intent, Rules, triage};
 use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::{Job, JobKind, JobState, NewJob, Trigger};
@@ -13,15 +13,14 @@ use crate::store::{DeliveryRow, Inserted, JobFilter, RepoRow, Store, StoreError,
 mod again;
 mod checks;
 
+use again::Told;
+
 /// Jobs that one cancelling delivery looks through: far more than one subject or one App ever
 /// has open at a time.
 const MAX_JOBS: u32 = 10_000;
 
 /// Requests of bots on one issue or pull request that are taken within an hour.
 const MAX_BOT_REQUESTS: usize = 5;
-
-/// Comings or goings of a label that are looked at to find one after another.
-const MAX_TURNS: u32 = 1_000;
 
 /// States in which a job can still be stopped.
 const OPEN: [JobState; 4] = [
@@ -76,8 +75,9 @@ impl Verdict {
 pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result<Accepted, StoreError> {
     let mut tx = store.begin().await?;
     fp!("ingest.begun");
+    let (held, own_label) = held(&mut tx, delivery).await?;
     let rules = Rules {
-        own_label: own_label(&mut tx, delivery).await?,
+        own_label,
         ..rules.clone()
     };
     let intents = triage(delivery, &rules);
@@ -87,12 +87,18 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
     // Most failed checks are of commits that nobody here made.
     let is_noise = |intent: &Intent| matches!(intent, Intent::Ignore(_) | Intent::ChecksFailed { .. });
     let is_ignored = intents.iter().all(is_noise);
-    if !is_ignored && again::was_told(&mut tx, delivery).await? {
+    let told = match is_ignored {
+        true => Told::default(),
+        false => Told::look(&mut tx, delivery, &intents).await?,
+    };
+    if !is_ignored && told.is_same(&mut tx, delivery).await? {
         return again::note(tx, row(delivery, again::OUTCOME, true)).await;
     }
     let mut applying = Applying {
         tx,
         delivery,
+        held,
+        told,
         notes: Vec::new(),
         jobs: Vec::new(),
         stopped: 0,
@@ -127,13 +133,13 @@ pub async fn accept(store: &Store, delivery: &Delivery, rules: &Rules) -> Result
     })
 }
 
-/// The repository's own label, where the delivery speaks of one.
-async fn own_label(tx: &mut Tx, delivery: &Delivery) -> Result<Option<String>, StoreError> {
-    let is_of_label = delivery.event == "issues" && matches!(delivery.action.as_str(), "labeled" | "unlabeled");
-    match &delivery.repo {
-        Some(repo) if is_of_label => tx.repo_label(repo.id).await,
-        _ => Ok(None),
-    }
+/// What is known of the delivery's repository, and its own label.
+async fn held(tx: &mut Tx, delivery: &Delivery) -> Result<(Option<RepoRow>, Option<String>), StoreError> {
+    let known = match &delivery.repo {
+        Some(repo) => tx.repo_with_label(repo.id).await?,
+        None => None,
+    };
+    Ok(known.map_or((None, None), |(repo, label)| (Some(repo), label)))
 }
 
 /// The delivery as a row. The body is kept only when something is made of it: most of what
@@ -160,6 +166,9 @@ fn row(delivery: &Delivery, outcome: &str, is_ignored: bool) -> DeliveryRow {
 struct Applying<'a> {
     tx: Tx,
     delivery: &'a Delivery,
+    /// What is known of its repository; locked by nobody.
+    held: Option<RepoRow>,
+    told: Told,
     notes: Vec<String>,
     jobs: Vec<JobId>,
     stopped: usize,
@@ -202,7 +211,7 @@ impl Applying<'_> {
         let (Some(repo), Some(installation)) = (&self.delivery.repo, self.delivery.installation) else {
             return Ok(Some("no repository or installation is named".to_owned()));
         };
-        let Some(held) = self.tx.repo(repo.id).await? else {
+        let Some(held) = &self.held else {
             self.hold(repo, installation).await?;
             return Ok(None);
         };
@@ -304,7 +313,7 @@ impl Applying<'_> {
         if let Some(reason) = self.withdrawn(job).await? {
             return Ok(self.note(Verdict::Ignored, reason.to_owned()));
         }
-        if again::was_closed(&mut self.tx, job).await? {
+        if self.told.is_closed(job) {
             return Ok(self.note(Verdict::Ignored, "it was closed since".to_owned()));
         }
         let other = match self.as_answer(job).await? {
@@ -402,47 +411,20 @@ impl Applying<'_> {
         Ok(recent.count() >= MAX_BOT_REQUESTS)
     }
 
-    /// W15: deliveries come in any order. Whether the trigger is known to be gone already.
+    /// Whether the trigger is known to be gone or dealt with already. What happened in the same second may
+    /// have been before: the job looks itself.
     async fn withdrawn(&mut self, job: &NewJob) -> Result<Option<&'static str>, StoreError> {
-        match (&job.request.trigger, &self.delivery.payload) {
-            (Trigger::Comment { id } | Trigger::ReviewComment { id }, _) => {
-                let key = deleted_key(&self.delivery.event, job.repo_id, *id);
-                let gone = self.tx.semantic_keys(&key, &key, 1).await?.contains(&key);
-                Ok(gone.then_some("the comment is deleted already"))
+        let is_gone = self.told.is_gone(self.delivery, job);
+        match job.request.trigger {
+            Trigger::Comment { .. } | Trigger::ReviewComment { .. } if is_gone => {
+                Ok(Some("the comment is deleted already"))
             }
-            (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
-                // A removal in the same second may have been before: the job looks itself.
-                let removals = label_key("unlabeled", job.repo_id, issue.number, label);
-                if self.came_after(&removals, job.request.triggered_at).await? {
-                    return Ok(Some("the label is removed already"));
-                }
+            _ if is_gone => Ok(Some("the label is removed already")),
+            Trigger::Label { .. } if matches!(self.delivery.payload, Payload::Issue { .. }) => {
                 self.taken_by_queue(job).await
             }
             _ => Ok(None),
         }
-    }
-
-    /// The other way round: whether the label is known to have come again after this removal of it. What
-    /// is open is the work of that coming, too.
-    async fn is_labelled_again(&mut self, repo: RepoId, trigger: &Trigger) -> Result<bool, StoreError> {
-        match (trigger, &self.delivery.payload) {
-            (Trigger::Label { label }, Payload::Issue { issue, .. }) => {
-                let comings = label_key("labeled", repo, issue.number, label);
-                match issue.updated_at {
-                    Some(removed_at) => self.came_after(&comings, removed_at).await,
-                    None => Ok(false),
-                }
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Whether a label's coming or going is stored that happened after a time.
-    async fn came_after(&mut self, prefix: &str, time: DateTime<Utc>) -> Result<bool, StoreError> {
-        let after = time.timestamp() + 1;
-        let (first, last) = (format!("{prefix}{after:012}"), format!("{prefix}999999999999"));
-        let later = self.tx.semantic_keys(&first, &last, MAX_TURNS).await?;
-        Ok(later.iter().any(|key| key.starts_with(prefix)))
     }
 
     /// Whether the queue that is polled found this coming of the label first, and its job is over:
@@ -479,7 +461,7 @@ impl Applying<'_> {
         trigger: &Trigger,
         reason: &'static str,
     ) -> Result<Verdict, StoreError> {
-        if self.is_labelled_again(repo, trigger).await? {
+        if self.told.is_labelled_again(self.delivery, repo, trigger) {
             return Ok(self.note(Verdict::Ignored, "the label was put on again since".to_owned()));
         }
         let states: &[JobState] = if matches!(trigger, Trigger::Label { .. }) {
@@ -535,7 +517,11 @@ impl Applying<'_> {
             installation,
             active: true,
         };
-        self.tx.upsert_repo(&row).await
+        self.tx.upsert_repo(&row).await?;
+        if self.delivery.repo.as_ref().is_some_and(|own| own.id == repo.id) {
+            self.held = Some(row);
+        }
+        Ok(())
     }
 
     async fn let_go(

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::jobs::JobRow;
 use super::row::{micros, parse, row};
-use super::turns::take_at_once;
+use super::turns::{take_at_once, take_on_sqlite};
 use super::{Heartbeat, Store, StoreError, Tx, answered};
 use crate::event::RunEvent;
 use crate::ids::JobId;
@@ -114,6 +114,23 @@ impl Tx {
             }
         }
         Ok(claimed)
+    }
+
+    /// All of a claim on SQLite. `None` elsewhere, and where two of the jobs share a lane, which
+    /// [`Tx::claim_jobs`] takes one by one.
+    async fn claim_on_sqlite(&mut self, claim: &Claim<'_>) -> Result<Option<Vec<LeasedJob>>, StoreError> {
+        let now = self.db_now().await?;
+        let Tx::Sqlite(open) = self else { return Ok(None) };
+        let token = random_hex::<16>();
+        let taken = take_on_sqlite(&mut open.tx, claim, &token, (now, later(now, claim.lease))).await;
+        match taken {
+            Ok(rows) => {
+                let leased = rows.into_iter().map(|row| leased(row, claim.owner, &token));
+                leased.collect::<Result<_, _>>().map(Some)
+            }
+            Err(error) if is_taken(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// One job, without limits.
@@ -242,8 +259,8 @@ impl Tx {
 }
 
 impl Store {
-    /// As [`Tx::claim_jobs`] in a transaction of its own. On PostgreSQL and without limits it is one
-    /// statement: what a claim costs there is the ways to the server and back.
+    /// As [`Tx::claim_jobs`] in a transaction of its own. Without limits it is one statement on PostgreSQL
+    /// and two on SQLite: what a claim costs is the ways to the server, or the connection's thread, and back.
     ///
     /// # Errors
     /// Those of the database. After [`StoreError::Unavailable`] it is not known whether jobs were
@@ -265,7 +282,14 @@ impl Store {
             }
             _ => {
                 let mut tx = self.begin().await?;
-                let claimed = tx.claim_jobs(claim).await?;
+                let at_once = match claim.limits.any() {
+                    true => None,
+                    false => tx.claim_on_sqlite(claim).await?,
+                };
+                let claimed = match at_once {
+                    Some(claimed) => claimed,
+                    None => tx.claim_jobs(claim).await?,
+                };
                 tx.commit().await?;
                 Ok(claimed)
             }

@@ -12,6 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, SqlSafeStr as _};
 
 use super::doorbell::Bell;
+use super::finish::Ends;
 use super::group::{Lent, Writer};
 use super::{OpenTx, Store, StoreError, answered, compat};
 use crate::secret::Secret;
@@ -63,6 +64,7 @@ pub struct SqliteStore {
     writer: Writer,
     options: Arc<SqliteConnectOptions>,
     bell: Bell,
+    ends: Ends,
 }
 
 /// A PostgreSQL server.
@@ -71,6 +73,7 @@ pub struct PostgresStore {
     pool: PgPool,
     options: Arc<PgConnectOptions>,
     bell: Bell,
+    ends: Ends,
 }
 
 pub(super) async fn open(url: &Secret, max_connections: u32) -> Result<Store, StoreError> {
@@ -121,6 +124,7 @@ impl SqliteStore {
             writer: Writer::open(&options, BUSY_TIMEOUT).await?,
             options,
             bell: Bell::default(),
+            ends: Ends::default(),
         })
     }
 
@@ -151,6 +155,11 @@ impl SqliteStore {
         &self.bell
     }
 
+    /// The ends of jobs that stand in line.
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
     pub(super) async fn close(&self) {
         // What does not end in time is cut off with the process; nothing committed is lost.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer.close()).await;
@@ -174,6 +183,7 @@ impl PostgresStore {
             bell: Bell::heard_by_others(pool.clone()),
             pool,
             options: Arc::new(options),
+            ends: Ends::default(),
         })
     }
 
@@ -200,6 +210,11 @@ impl PostgresStore {
 
     pub(super) fn bell(&self) -> &Bell {
         &self.bell
+    }
+
+    /// The ends of jobs that stand in line.
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     /// Makes sure that NOTIFY rings this store's bell.

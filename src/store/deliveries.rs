@@ -80,28 +80,60 @@ impl Tx {
         }))
     }
 
-    /// The meanings seen so far from `first` to `last`, both included, in the database's order of
-    /// text, which may ignore punctuation: whoever looks for a prefix compares it again. At most
-    /// `limit`.
+    /// The meanings seen so far in ranges from the first to the last of each, both included, in the
+    /// database's order of text, which may ignore punctuation: whoever looks for a prefix compares it
+    /// again. At most `limit` of each range.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn semantic_keys(&mut self, first: &str, last: &str, limit: u32) -> Result<Vec<String>, StoreError> {
-        let keys = on_db!(
-            self,
-            sqlx::query_scalar(
-                "SELECT semantic_key
-                 FROM deliveries
-                 WHERE semantic_key >= $1
-                   AND semantic_key <= $2
-                 ORDER BY semantic_key
-                 LIMIT $3"
-            )
-            .bind(without_nul(first))
-            .bind(without_nul(last))
-            .bind(i64::from(limit)),
-            fetch_all
-        )?;
+    pub async fn semantic_keys(&mut self, ranges: &[(&str, &str)], limit: u32) -> Result<Vec<String>, StoreError> {
+        // Nothing is above the first of these and below the second.
+        const NONE: (&str, &str) = ("", "");
+        let mut keys = Vec::new();
+        for three in ranges.chunks(3) {
+            let range = |place: usize| three.get(place).copied().unwrap_or(NONE);
+            let bounds = [range(0), range(1), range(2)].map(|(first, last)| (without_nul(first), without_nul(last)));
+            let found: Vec<String> = on_db!(
+                self,
+                sqlx::query_scalar(
+                    "SELECT semantic_key FROM (
+                         SELECT semantic_key
+                         FROM deliveries
+                         WHERE semantic_key >= $1
+                           AND semantic_key <= $2
+                         ORDER BY semantic_key
+                         LIMIT $7
+                     ) AS a
+                     UNION ALL
+                     SELECT semantic_key FROM (
+                         SELECT semantic_key
+                         FROM deliveries
+                         WHERE semantic_key >= $3
+                           AND semantic_key <= $4
+                         ORDER BY semantic_key
+                         LIMIT $7
+                     ) AS b
+                     UNION ALL
+                     SELECT semantic_key FROM (
+                         SELECT semantic_key
+                         FROM deliveries
+                         WHERE semantic_key >= $5
+                           AND semantic_key <= $6
+                         ORDER BY semantic_key
+                         LIMIT $7
+                     ) AS c"
+                )
+                .bind(&*bounds[0].0)
+                .bind(&*bounds[0].1)
+                .bind(&*bounds[1].0)
+                .bind(&*bounds[1].1)
+                .bind(&*bounds[2].0)
+                .bind(&*bounds[2].1)
+                .bind(i64::from(limit)),
+                fetch_all
+            )?;
+            keys.extend(found);
+        }
         Ok(keys)
     }
 

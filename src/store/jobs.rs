@@ -93,6 +93,45 @@ macro_rules! next_turn {
     };
 }
 
+/// A job that is not there yet.
+macro_rules! insert {
+    ($run_at:literal) => {
+        concat!(
+            "INSERT INTO jobs
+                 (id, repo_id, repo, installation_id, kind, subject, lane, dedupe_key, state, priority, run_at,
+                  attempt, max_attempts, lost_leases, round, fence, request, pins, created_at, unattended, turn)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', $9, ",
+            $run_at,
+            ", 0, $11, 0, 0, 0, $12, $13, $14, $15, ",
+            next_turn!(),
+            ")
+             ON CONFLICT DO NOTHING"
+        )
+    };
+}
+
+/// A job and the first entry of its log. Whoever wants it at once means at once, also where their clock is
+/// ahead of the database's, by which jobs are claimed.
+const INSERT_ON_POSTGRES: &str = concat!(
+    "WITH inserted AS (",
+    insert!("CASE WHEN $10 <= $14 THEN LEAST($10, CLOCK_TIMESTAMP()) ELSE $10 END"),
+    "    RETURNING id
+     )
+     INSERT INTO job_events (job_id, seq, at, fence, kind, data)
+     SELECT id, 1, $14, 0, $16, $17
+     FROM inserted"
+);
+
+/// The same on SQLite, as two statements on one way to the connection's thread.
+const INSERT_ON_SQLITE: &str = concat!(
+    insert!("$10"),
+    ";
+     INSERT INTO job_events (job_id, seq, at, fence, kind, data)
+     SELECT id, 1, $14, 0, $16, $17
+     FROM jobs
+     WHERE id = $1"
+);
+
 impl Tx {
     /// T1. `None` when a non-final job has the same dedupe key. Also writes the `queued` event.
     ///
@@ -100,45 +139,41 @@ impl Tx {
     /// Those of the database.
     pub async fn insert_job(&mut self, job: &NewJob, now: DateTime<Utc>) -> Result<Option<JobId>, StoreError> {
         let id = JobId::new(now);
-        // Whoever wants it at once means at once, also where their clock is ahead of the database's, by
-        // which jobs are claimed.
-        let run_at = match job.run_at <= now {
-            true => job.run_at.min(self.db_now().await?),
-            false => job.run_at,
+        let run_at = match self {
+            // The database's clock is this machine's.
+            Tx::Sqlite(_) if job.run_at <= now => job.run_at.min(self.db_now().await?),
+            _ => job.run_at,
+        };
+        let event = RunEvent::Queued;
+        let insert = match self {
+            Tx::Sqlite(_) => INSERT_ON_SQLITE,
+            Tx::Postgres(_) => INSERT_ON_POSTGRES,
         };
         let inserted = on_db!(
             self,
-            sqlx::query(concat!(
-                "INSERT INTO jobs
-                     (id, repo_id, repo, installation_id, kind, subject, lane, dedupe_key, state, priority, run_at,
-                      attempt, max_attempts, lost_leases, round, fence, request, pins, created_at, unattended, turn)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', $9, $10,
-                      0, $11, 0, 0, 0, $12, $13, $14, $15, ",
-                next_turn!(),
-                ")
-                 ON CONFLICT DO NOTHING"
-            ))
-            .bind(id.as_str())
-            .bind(job.repo_id.as_i64())
-            .bind(job.repo.as_str())
-            .bind(job.installation.as_i64())
-            .bind(job.kind.as_str())
-            .bind(without_nul(&job.subject.to_string()))
-            .bind(without_nul(&job.lane()))
-            .bind(job.dedupe_key.as_deref().map(without_nul))
-            .bind(i64::from(job.priority))
-            .bind(micros(run_at))
-            .bind(i64::from(job.max_attempts))
-            .bind(to_json("jobs.request", &job.request)?)
-            .bind(to_json("jobs.pins", &job.pins)?)
-            .bind(micros(now))
-            .bind(job.request.trigger.is_unattended()),
+            sqlx::query(insert)
+                .bind(id.as_str())
+                .bind(job.repo_id.as_i64())
+                .bind(job.repo.as_str())
+                .bind(job.installation.as_i64())
+                .bind(job.kind.as_str())
+                .bind(without_nul(&job.subject.to_string()))
+                .bind(without_nul(&job.lane()))
+                .bind(job.dedupe_key.as_deref().map(without_nul))
+                .bind(i64::from(job.priority))
+                .bind(micros(run_at))
+                .bind(i64::from(job.max_attempts))
+                .bind(to_json("jobs.request", &job.request)?)
+                .bind(to_json("jobs.pins", &job.pins)?)
+                .bind(micros(now))
+                .bind(job.request.trigger.is_unattended())
+                .bind(event.kind())
+                .bind(to_json("job_events.data", &event)?),
             execute
         )?;
         if inserted == 0 {
             return Ok(None);
         }
-        self.log_event(&id, 0, &RunEvent::Queued, now).await?;
         self.ring_on_commit();
         Ok(Some(id))
     }

@@ -14,6 +14,16 @@ row! {
     }
 }
 
+row! {
+    StoredWithLabel {
+        id: i64,
+        name: String,
+        installation_id: i64,
+        active: bool,
+        label: Option<String>,
+    }
+}
+
 impl Stored {
     fn into_row(self) -> Result<RepoRow, StoreError> {
         Ok(RepoRow {
@@ -42,6 +52,32 @@ impl Tx {
             fetch_optional
         )?;
         stored.map(Stored::into_row).transpose()
+    }
+
+    /// One repository and the label that its own file names.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn repo_with_label(&mut self, id: RepoId) -> Result<Option<(RepoRow, Option<String>)>, StoreError> {
+        let stored: Option<StoredWithLabel> = on_db!(
+            self,
+            sqlx::query_as(
+                "SELECT id, name, installation_id, active, label
+                 FROM repositories
+                 LEFT JOIN repository_labels ON repository_labels.repo_id = repositories.id
+                 WHERE id = $1"
+            )
+            .bind(id.as_i64()),
+            fetch_optional
+        )?;
+        let Some(stored) = stored else { return Ok(None) };
+        let row = Stored {
+            id: stored.id,
+            name: stored.name,
+            installation_id: stored.installation_id,
+            active: stored.active,
+        };
+        Ok(Some((row.into_row()?, stored.label)))
     }
 
     /// The active repository of a name, written in any case. Names move: whoever uses it has the number

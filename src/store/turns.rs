@@ -9,6 +9,7 @@
 //! which shares between installations. (Goyal, Vin and Cheng, "Start-time Fair Queueing", 1996.)
 
 use chrono::{DateTime, Utc};
+use sqlx::{FromRow as _, Row as _};
 
 use super::claims::Claim;
 use super::jobs::{JobRow, job_columns};
@@ -185,6 +186,31 @@ const TAKE_AT_ONCE: &str = concat!(
      ORDER BY priority DESC, turn, id"
 );
 
+/// The same on SQLite, which logs in a statement of its own. The order of its rows is undefined.
+const TAKE_ON_SQLITE: &str = concat!(
+    "UPDATE jobs
+     SET ",
+    lease!("$5"),
+    " WHERE id IN (
+         SELECT id FROM (",
+    resumed!("$1"),
+    "    )
+         UNION ALL
+         SELECT id
+         FROM (
+             SELECT id
+             FROM jobs
+             WHERE ",
+    ready!("$1"),
+    "        ORDER BY priority DESC, turn, id
+             LIMIT $2
+         )
+         LIMIT $2
+     )
+     RETURNING turn, ",
+    job_columns!()
+);
+
 /// PostgreSQL without limits: everything in one statement. Its rows are the jobs with their leases.
 pub(super) async fn take_at_once(
     connection: &mut sqlx::PgConnection,
@@ -199,6 +225,51 @@ pub(super) async fn take_at_once(
         .bind(claimed_json(claim.owner)?)
         .fetch_all(connection)
         .await
+}
+
+/// SQLite without limits: two statements, however many jobs there are.
+pub(super) async fn take_on_sqlite(
+    connection: &mut sqlx::SqliteConnection,
+    claim: &Claim<'_>,
+    token: &str,
+    (now, until): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Vec<JobRow>, sqlx::Error> {
+    let taken = sqlx::query(TAKE_ON_SQLITE)
+        .bind(now)
+        .bind(i64::from(claim.most))
+        .bind(token)
+        .bind(claim.owner)
+        .bind(micros(until))
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut rows = Vec::new();
+    for row in &taken {
+        rows.push((row.try_get::<i64, _>("turn")?, JobRow::from_row(row)?));
+    }
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    rows.sort_by(|(turn, a), (other, b)| (b.priority, turn, &a.id).cmp(&(a.priority, other, &b.id)));
+    let rows: Vec<JobRow> = rows.into_iter().map(|(_, row)| row).collect();
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let ids = to_json("jobs.id", &ids).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+    sqlx::query(
+        "INSERT INTO job_events (job_id, seq, at, fence, kind, data)
+         SELECT jobs.id,
+                (SELECT COALESCE(MAX(seq), 0) + 1 FROM job_events WHERE job_events.job_id = jobs.id),
+                $2,
+                jobs.fence,
+                'claimed',
+                $3 || CAST(jobs.attempt AS TEXT) || '}'
+         FROM JSON_EACH($1) AS taken
+         JOIN jobs ON jobs.id = taken.value",
+    )
+    .bind(ids)
+    .bind(micros(now))
+    .bind(claimed_json(claim.owner)?)
+    .execute(connection)
+    .await?;
+    Ok(rows)
 }
 
 /// The log's entry up to the number of the attempt, which only the row knows.

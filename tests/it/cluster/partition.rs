@@ -262,7 +262,7 @@ async fn assert_answered_is_stored(site: &Site, store: &Store) {
             let by_guid = tx.delivery(&sent.guid).await.unwrap().is_some();
             let parsed = Delivery::parse(&sent.guid, &sent.event, sent.body.clone().into_bytes(), sent.at).unwrap();
             let key = parsed.semantic_key();
-            let by_meaning = tx.semantic_keys(&key, &key, 1).await.unwrap().contains(&key);
+            let by_meaning = tx.semantic_keys(&[(&key, &key)], 1).await.unwrap().contains(&key);
             assert!(
                 by_guid || by_meaning,
                 "delivery {} ({key}) was answered and is not there",

@@ -143,7 +143,8 @@ async fn freeze(
         let mut jobs = Vec::new();
         for &issue in issues {
             let job = jobs_of(store, issue).await.pop().unwrap();
-            if job.lease_owner.as_ref() == Some(&owner) {
+            // One that froze before the answer to its claim came may never hear of the job.
+            if job.lease_owner.as_ref() == Some(&owner) && knows(&workers[worker], &job) {
                 jobs.push(job);
             }
         }
@@ -154,6 +155,14 @@ async fn freeze(
         frozen.push(Frozen { worker, jobs, tokens });
     }
     frozen
+}
+
+/// Whether a worker said that it has claimed the job, as often as it was claimed by now.
+fn knows(worker: &Program, job: &Job) -> bool {
+    let claim = format!("fence={}", job.fence);
+    let log = worker.log();
+    log.lines()
+        .any(|line| line.contains("job claimed") && line.contains(job.id.as_str()) && line.contains(&claim))
 }
 
 /// How often a worker said that a lease is lost.

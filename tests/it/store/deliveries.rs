@@ -153,6 +153,16 @@ async fn a_repository_is_what_github_said_last() {
         for known in [&repo, &other] {
             with(&store, async |tx| tx.upsert_repo(known).await).await.unwrap();
         }
+        let with_label = async |id| with(&store, async |tx| tx.repo_with_label(id).await).await.unwrap();
+        assert_eq!(with_label(RepoId(8)).await, Some((other.clone(), None)));
+        assert_eq!(with_label(RepoId(9)).await, None);
+        with(&store, async |tx| tx.set_repo_label(RepoId(8), Some("bot")).await)
+            .await
+            .unwrap();
+        assert_eq!(
+            with_label(RepoId(8)).await,
+            Some((other.clone(), Some("bot".to_owned())))
+        );
         repo.name = "octo/gadgets".parse().unwrap();
         with(&store, async |tx| tx.upsert_repo(&repo).await).await.unwrap();
         let load = async |id| with(&store, async |tx| tx.repo(id).await).await.unwrap();
@@ -213,11 +223,12 @@ async fn meanings_are_found_by_their_range() {
             let sent = delivery(guid, key, now());
             with(&store, async |tx| tx.insert_delivery(&sent).await).await.unwrap();
         }
-        let found = async |first: &str, last: &str, limit| {
-            with(&store, async |tx| tx.semantic_keys(first, last, limit).await)
+        let all = async |ranges: &[(&str, &str)], limit| {
+            with(&store, async |tx| tx.semantic_keys(ranges, limit).await)
                 .await
                 .unwrap()
         };
+        let found = async |first, last, limit| all(&[(first, last)], limit).await;
         assert_eq!(
             found("a:1:000006", "a:1:999999", 10).await,
             ["a:1:000007", "a:1:000009"]
@@ -225,6 +236,15 @@ async fn meanings_are_found_by_their_range() {
         assert_eq!(found("a:1:000006", "a:1:999999", 1).await, ["a:1:000007"]);
         assert_eq!(found("a:1:000005", "a:1:000005", 1).await, ["a:1:000005"]);
         assert!(found("a:1:000010", "a:1:999999", 10).await.is_empty());
+        let later = ("a:1:000006", "a:1:999999");
+        let five = ("a:1:000005", "a:1:000005");
+        let two = ("a:2:000000", "a:2:999999");
+        assert_eq!(
+            all(&[later, five, ("b", "c"), two], 1).await,
+            ["a:1:000007", "a:1:000005", "a:2:000007"],
+            "the limit is that of each range, and there may be any number of them"
+        );
+        assert!(all(&[], 10).await.is_empty());
     })
     .await;
 }

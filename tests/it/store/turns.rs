@@ -290,3 +290,89 @@ async fn one_leads_at_a_time() {
     })
     .await;
 }
+
+/// Ends of many jobs at the same time share statements: each is judged by itself.
+#[tokio::test]
+async fn ends_that_come_together_are_judged_one_by_one() {
+    each(async |store| {
+        for number in 0..40 {
+            insert(&store, &of(1, 10, number)).await;
+        }
+        let claimed = store.claim_jobs(&any(40)).await.unwrap();
+        assert_eq!(claimed.len(), 40);
+        let leases: Vec<Lease> = claimed.into_iter().map(|job| job.lease).collect();
+        let stranger = Lease {
+            token: "f".repeat(32),
+            ..leases[0].clone()
+        };
+        expire(&store, &leases[1]).await;
+        with(&store, async |tx| {
+            tx.insert_effects(&leases[2], &[comment(&leases[2].job, 8)]).await
+        })
+        .await
+        .unwrap();
+        let gave_up = Outcome::GaveUp {
+            reason: "it said \"no\"\0, twice".to_owned(),
+            branch: None,
+        };
+        let refused = Outcome::Refused {
+            reason: "a stranger".to_owned(),
+        };
+        let outcome_of = |place: usize| match place {
+            3 => &gave_up,
+            4 => &refused,
+            _ => &Outcome::Answered,
+        };
+        let twice = [leases[5].clone()];
+        let ends = leases.iter().chain(&twice).chain([&stranger]).enumerate();
+        let ends: Vec<_> = ends
+            .map(|(place, lease)| {
+                let (store, lease, outcome) = (store.clone(), lease.clone(), outcome_of(place).clone());
+                tokio::spawn(async move { store.finish_job(&lease, &outcome, false).await })
+            })
+            .collect();
+        let mut results = Vec::new();
+        for end in ends {
+            results.push(end.await.unwrap());
+        }
+        check_lost(results.remove(41), &stranger);
+        // Of two ends of one lease exactly one is the end.
+        let second = results.remove(40);
+        assert!(second.is_ok() != results[5].is_ok(), "{second:?} {:?}", results[5]);
+        for (place, result) in results.into_iter().enumerate() {
+            match place {
+                1 => check_lost(result, &leases[1]),
+                2 => assert!(matches!(result, Err(StoreError::Corrupt(_))), "{result:?}"),
+                5 => {}
+                _ => result.unwrap(),
+            }
+        }
+        for (place, lease) in leases.iter().enumerate() {
+            let job = load(&store, &lease.job).await;
+            let log = with(&store, async |tx| tx.events(&lease.job, 0, 100).await)
+                .await
+                .unwrap();
+            let finished: Vec<&RunEvent> = log.iter().map(|event| &event.body).collect();
+            let ended = RunEvent::Finished {
+                outcome: outcome_of(place).clone(),
+            };
+            match place {
+                1 | 2 => assert_eq!(job.state, JobState::Leased),
+                _ => {
+                    assert_eq!(job.state, JobState::Done);
+                    assert!(job.lease_owner.is_none() && job.finished_at.is_some());
+                    assert_eq!(job.outcome.as_ref(), Some(outcome_of(place)));
+                    let reason = match place {
+                        3 => Some("it said \"no\"\u{2400}, twice"),
+                        4 => Some("a stranger"),
+                        _ => None,
+                    };
+                    assert_eq!(job.reason.as_deref(), reason);
+                    let ends = finished.iter().filter(|event| ***event == ended);
+                    assert_eq!(ends.count(), 1, "{finished:?}");
+                }
+            }
+        }
+    })
+    .await;
+}
