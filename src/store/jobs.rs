@@ -51,21 +51,29 @@ row! {
 }
 
 /// The turn of a job that comes: behind the last one of its repository, but not before the head of
-/// the queue. `turns` has the reasons. The parameters are those of [`Tx::insert_job`].
+/// the queue. `turns` has the reasons. Each look is for the first in an order that one index has: for a
+/// smallest or largest value a database may choose another one, and read it all. The parameters are those of [`Tx::insert_job`].
 macro_rules! next_turn {
     () => {
         "(WITH RECURSIVE in_line(repo, place) AS (
-              SELECT MIN(repo_id), 1
-              FROM jobs
-              WHERE state = 'queued'
-                AND installation_id = $4
+              SELECT (
+                         SELECT repo_id
+                         FROM jobs
+                         WHERE state = 'queued'
+                           AND installation_id = $4
+                         ORDER BY repo_id
+                         LIMIT 1
+                     ),
+                     1
               UNION ALL
               SELECT (
-                         SELECT MIN(repo_id)
+                         SELECT repo_id
                          FROM jobs
                          WHERE state = 'queued'
                            AND installation_id = $4
                            AND repo_id > in_line.repo
+                         ORDER BY repo_id
+                         LIMIT 1
                      ),
                      in_line.place + 1
               FROM in_line
@@ -85,7 +93,15 @@ macro_rules! next_turn {
                          ),
                          0
                      ),
-                     (SELECT MAX(turn) FROM jobs WHERE state = 'queued' AND installation_id = $4 AND repo_id = $2),
+                     (
+                         SELECT turn
+                         FROM jobs
+                         WHERE state = 'queued'
+                           AND installation_id = $4
+                           AND repo_id = $2
+                         ORDER BY turn DESC
+                         LIMIT 1
+                     ),
                      (SELECT 1000 * COUNT(repo) FROM in_line)
           )
           SELECT CASE WHEN last + step > head THEN last + step ELSE head END
@@ -197,6 +213,7 @@ impl Tx {
     /// [`StoreError::Corrupt`] when a column does not parse.
     pub async fn jobs(&mut self, filter: &JobFilter) -> Result<Vec<Job>, StoreError> {
         // What may be absent keeps databases from using an index, and every delivery asks for a subject's jobs.
+        // Ordered by the key alone, PostgreSQL might go through all jobs in that order instead.
         let select = match (&filter.repo_id, &filter.subject) {
             (Some(_), Some(_)) => concat!(
                 "SELECT ",
@@ -205,7 +222,7 @@ impl Tx {
                  WHERE repo_id = $2
                    AND subject = $3
                    AND ($1 = '' OR $1 LIKE '%,' || state || ',%')
-                 ORDER BY id DESC
+                 ORDER BY created_at DESC, id DESC
                  LIMIT $4"
             ),
             _ => concat!(

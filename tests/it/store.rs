@@ -37,6 +37,7 @@ mod queue_items;
 mod recovery;
 mod reminders;
 mod retention;
+mod scans;
 mod schedules;
 mod settle;
 mod steering;
