@@ -64,6 +64,7 @@
 #[macro_use] // its macro is written in all others
 pub mod fault;
 pub mod clock;
+pub mod closed;
 pub mod code;
 pub mod ids;
 pub mod language;

@@ -26,6 +26,7 @@ mod repo_env;
 mod run;
 mod schedule;
 mod secret_files;
+mod state_folder;
 mod terminal;
 mod transcript;
 mod trust;
