@@ -24,8 +24,8 @@ mod unattended;
 mod value;
 
 pub use choice::{
-    AlertOn, EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OpenSandboxMode, PermissionMode, ReplayChoice,
-    SandboxBackend, SetupFailure, ToolCallChoice,
+    AlertOn, EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OldRunc, OpenSandboxMode, PermissionMode,
+    ReplayChoice, SandboxBackend, SetupFailure, ToolCallChoice,
 };
 pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
@@ -198,6 +198,9 @@ section! {
         /// Runtime of the containers as the engine knows it, such as `runsc` or `kata`; without it, the
         /// engine's default.
         docker_runtime: Option<String> = "",
+        /// What an engine's runc older than 1.2.8 or 1.3.3, from which commands can escape, means: `warn`,
+        /// since a distribution may have mended it under its old number, or `refuse`.
+        docker_old_runc: OldRunc = "\"warn\"",
         /// Address of the OpenSandbox server, such as `https://sandboxes.example`.
         opensandbox_url: Option<String> = "",
         /// The server's API key.

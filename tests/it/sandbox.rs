@@ -13,6 +13,7 @@ mod files;
 mod groups;
 mod limits;
 mod opensandbox;
+mod reach;
 mod refused;
 mod walls;
 
