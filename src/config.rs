@@ -187,7 +187,8 @@ section! {
         /// Image of the containers, by digest (`NAME@sha256:…`) or by its own id (`sha256:…`). It must
         /// be at the engine already.
         image: Option<String> = "",
-        /// Images that a repository's own file may choose instead, written as it has to write them.
+        /// Images that a repository may choose instead, in its own file or by its dev container, written
+        /// as it writes them.
         images: Vec<String> = "[]",
         /// Whether images may be named by tags, which can come to mean something else.
         image_by_tag: bool = "false",

@@ -75,6 +75,7 @@ pub mod text;
 // nouns
 pub mod audit;
 pub mod config;
+pub mod dev_container;
 pub mod draft;
 pub mod effect;
 pub mod event;

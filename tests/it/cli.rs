@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 mod checkout;
 mod configuration;
 mod demo;
+mod dev_container;
 mod doctor;
 mod doctor_model;
 mod doctor_sandbox;

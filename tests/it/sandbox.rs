@@ -6,7 +6,7 @@ pub mod backends;
 mod cases;
 mod docker;
 mod egress;
-mod engines;
+pub mod engines;
 mod escape;
 mod export;
 mod files;
