@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ mod logging;
 mod ports;
 mod record;
 mod scheduler;
+mod state_dir;
 mod trust;
 
 pub use instance::Instance;
@@ -85,7 +86,7 @@ impl App {
     /// # Errors
     /// With what is missing and what to do.
     pub async fn build(mut config: Config, surroundings: Surroundings) -> anyhow::Result<Self> {
-        let state_dir = prepare_state_dir(&config.server.state_dir)?;
+        let state_dir = state_dir::prepare(&config.server.state_dir)?;
         config.server.state_dir = state_dir;
         complete_credentials(&mut config)?;
         let redactor = Redactor::default();
@@ -515,35 +516,6 @@ async fn who_are_we(github: &GitHub, stop: &CancellationToken) -> Option<GitHubA
 fn marker_key(config: &GitHubConfig) -> MarkerKey {
     let empty = Secret::default();
     MarkerKey::from_secret(config.private_key.as_ref().unwrap_or(&empty))
-}
-
-/// Makes the state folder, private to the service, and returns its absolute path.
-fn prepare_state_dir(path: &Path) -> anyhow::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
-    if !path.exists() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .with_context(|| format!("make the folder {}", path.display()))?;
-    }
-    let path = path
-        .canonicalize()
-        .with_context(|| format!("find the folder {}", path.display()))?;
-    let about = std::fs::metadata(&path)?;
-    if !about.is_dir() {
-        bail!("{} is not a folder; set server.state_dir to one", path.display());
-    }
-    if about.uid() != rustix::process::getuid().as_raw() {
-        bail!(
-            "{} belongs to another user; the service needs a state folder of its own",
-            path.display()
-        );
-    }
-    if about.permissions().mode() & 0o022 != 0 {
-        bail!("other users can write into {}; run `chmod 700` on it", path.display());
-    }
-    Ok(path)
 }
 
 /// Cancels a token on SIGTERM or SIGINT; a second signal ends the process at once.

@@ -18,18 +18,20 @@ mod image;
 mod load;
 mod retention;
 mod schedule;
+mod secret_file;
 mod section;
 mod unattended;
 mod value;
 
 pub use choice::{
-    AlertOn, EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OpenSandboxMode, PermissionMode, ReplayChoice,
-    SandboxBackend, SetupFailure, ToolCallChoice,
+    AlertOn, EditFormatChoice, LanguageChoice, LogFormat, ModelProvider, OldRunc, OpenSandboxMode, PermissionMode,
+    ReplayChoice, SandboxBackend, SetupFailure, ToolCallChoice,
 };
 pub use image::check_image_name;
 pub use load::{ConfigSources, Problems, load};
 pub use retention::RetentionConfig;
 pub use schedule::ScheduleConfig;
+pub use secret_file::repository_around;
 use section::section;
 pub use section::{KeyInfo, Origin, SectionInfo};
 pub use unattended::{AlertConfig, AutotaskConfig, LedgerConfig, WorkgraphConfig};
@@ -185,7 +187,8 @@ section! {
         /// Image of the containers, by digest (`NAME@sha256:…`) or by its own id (`sha256:…`). It must
         /// be at the engine already.
         image: Option<String> = "",
-        /// Images that a repository's own file may choose instead, written as it has to write them.
+        /// Images that a repository may choose instead, in its own file or by its dev container, written
+        /// as it writes them.
         images: Vec<String> = "[]",
         /// Whether images may be named by tags, which can come to mean something else.
         image_by_tag: bool = "false",
@@ -196,6 +199,9 @@ section! {
         /// Runtime of the containers as the engine knows it, such as `runsc` or `kata`; without it, the
         /// engine's default.
         docker_runtime: Option<String> = "",
+        /// What an engine's runc older than 1.2.8 or 1.3.3, from which commands can escape, means: `warn`,
+        /// since a distribution may have mended it under its old number, or `refuse`.
+        docker_old_runc: OldRunc = "\"warn\"",
         /// Address of the OpenSandbox server, such as `https://sandboxes.example`.
         opensandbox_url: Option<String> = "",
         /// The server's API key.

@@ -64,6 +64,7 @@
 #[macro_use] // its macro is written in all others
 pub mod fault;
 pub mod clock;
+pub mod closed;
 pub mod code;
 pub mod ids;
 pub mod language;
@@ -74,6 +75,7 @@ pub mod text;
 // nouns
 pub mod audit;
 pub mod config;
+pub mod dev_container;
 pub mod draft;
 pub mod effect;
 pub mod event;

@@ -3,7 +3,7 @@
 //! to repeat after a crash at any point. Called by maintenance and by the command line.
 //! Never removes a row of a job before its file is on the disk.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -512,10 +512,4 @@ pub async fn missing(tx: &mut Tx, job: &JobId) -> Result<String, StoreError> {
         || format!("there is no job {job}"),
         |moved| format!("{moved}; `zcat` shows it"),
     ))
-}
-
-/// A folder that only its owner can read, with those above it.
-fn make_folder(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

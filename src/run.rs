@@ -34,6 +34,7 @@ use crate::workgraph::Desk as GraphDesk;
 use crate::workspace::{RunFolder, Setups, Trees};
 
 mod checks;
+mod dev_container;
 mod egress;
 mod environment;
 mod format;
@@ -52,6 +53,7 @@ mod threads;
 mod verify;
 
 pub use checks::{Sorted, sort};
+pub use dev_container::add_image_of_dev_container;
 pub use gather::{Fork, Gathered, Target, commands_of, gather, rules_of};
 pub use guidance::{guidance_of, has_instructions, untrusted_guidance};
 pub use join::{

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::closed;
 use crate::permission::Kept;
 
 /// Most approvals of one checkout; whoever gives more wants a rule.
@@ -61,7 +62,7 @@ impl Approvals {
 
     fn store(&self, keys: &BTreeSet<String>) -> anyhow::Result<()> {
         let folder = self.file.parent().context("a file stands in a folder")?;
-        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        closed::make_folder(folder).with_context(|| format!("make {}", folder.display()))?;
         let stored = Stored {
             checkout: self.checkout.clone(),
             keys: keys.clone(),

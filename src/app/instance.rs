@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::secret::random_hex;
@@ -27,6 +28,8 @@ impl Instance {
             .write(true)
             .create(true)
             .truncate(false)
+            // Who can open it can hold it, too.
+            .mode(0o600)
             .open(path)?;
         match file.try_lock() {
             Ok(()) => {}

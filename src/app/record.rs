@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Surroundings;
 use crate::agent::Stop;
+use crate::closed;
 use crate::config::Config;
 use crate::conversation::Entry;
 use crate::ids::RunId;
@@ -63,11 +64,7 @@ pub(super) fn file(folder: &Path, run: &RunId) -> PathBuf {
 
 /// Begins a record, and lets the oldest go.
 pub(super) fn begin(folder: &Path, run: &RunId) -> anyhow::Result<Tape> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("make the folder {}", folder.display()))?;
+    closed::make_folder(folder).with_context(|| format!("make the folder {}", folder.display()))?;
     let path = file(folder, run);
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let file = made.with_context(|| format!("make {}", path.display()))?;

@@ -108,6 +108,16 @@ choice! {
 }
 
 choice! {
+    /// What an engine's runc without the fixes for known escapes means.
+    pub enum OldRunc {
+        /// It is said, and used.
+        Warn = "warn",
+        /// No sandbox is opened.
+        Refuse = "refuse",
+    }
+}
+
+choice! {
     /// How an OpenSandbox server must enforce that a sandbox has no network.
     pub enum OpenSandboxMode {
         /// By names and by a packet filter.

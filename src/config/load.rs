@@ -215,7 +215,7 @@ impl Reader {
                     Given::Toml(value) => value.as_str().unwrap_or_default(),
                     Given::Text(text) => text,
                 };
-                read_secret_file(Path::new(path)).and_then(|text| T::from_text(&text))
+                secret_file::read(Path::new(path)).and_then(|text| T::from_text(&text))
             }
             (None, None) => return Self::fallback(default),
         };
@@ -265,26 +265,6 @@ impl Reader {
 
 /// Keys that differ in more letters are not what was meant.
 const NEAR_KEY: usize = 3;
-
-/// Largest file that is read as a secret: a private key has about 2 KiB.
-const MAX_SECRET_BYTES: u64 = 64 * 1024;
-
-fn read_secret_file(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    let about = std::fs::metadata(path).map_err(|error| format!("the file {shown} cannot be read: {error}"))?;
-    if !about.is_file() || about.len() > MAX_SECRET_BYTES {
-        return Err(format!("{shown} is not a file of at most 64 KiB"));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        if about.permissions().mode() & 0o077 != 0 {
-            return Err(format!("{shown} can be read by other users; run `chmod 600 {shown}`"));
-        }
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| format!("the file {shown} cannot be read: {error}"))?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
 
 #[cfg(test)]
 mod tests {

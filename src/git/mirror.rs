@@ -5,11 +5,13 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::remote::Target;
 use super::{Git, GitError, Remote};
+use crate::closed;
 use crate::ids::CommitSha;
 
 /// Written into a mirror after its first complete fetch; without it, the folder is a beginning.
@@ -65,12 +67,13 @@ impl Lock {
         let path = PathBuf::from(path);
         let fail = |error: io::Error| GitError::Failed(format!("lock {}: {error}", path.display()));
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(fail)?;
+            closed::make_folder(parent).map_err(fail)?;
         }
         let file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(0o600)
             .open(&path)
             .map_err(fail)?;
         loop {

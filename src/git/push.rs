@@ -9,6 +9,7 @@ use super::checkout::init_bare;
 use super::remote::{Target, classify};
 use super::run::Output;
 use super::{Git, GitError, Remote};
+use crate::closed;
 use crate::ids::{BranchName, CommitSha};
 
 /// Longest time of a push.
@@ -84,7 +85,8 @@ pub(super) async fn delete(
         Some(sha) if sha == *expect => {}
         found => return Err(moved(branch, found.as_ref(), Some(expect))),
     }
-    let scratch = tempfile::tempdir().map_err(|error| GitError::Failed(format!("make a folder: {error}")))?;
+    let scratch =
+        closed::temporary("forgehand-push-").map_err(|error| GitError::Failed(format!("make a folder: {error}")))?;
     init_bare(git, scratch.path(), expect).await?;
     let full_ref = branch.full_ref();
     let output = git

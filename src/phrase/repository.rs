@@ -1,5 +1,5 @@
-//! What is wrong with a repository's own file, `.github/forgehand.toml`. A sentence without its
-//! stop. Pure text.
+//! What is wrong with a repository's own file, `.github/forgehand.toml`, or with that of its dev
+//! container. A sentence without its stop. Pure text.
 //! Never repeats more of the file than a key.
 
 use super::Language;
@@ -31,6 +31,8 @@ pub enum Problem {
         /// Key and rule, and what is wrong.
         said: String,
     },
+    /// The file of a dev container is none.
+    NotADevContainer,
     /// A list of commands is none.
     NotCommands {
         /// The key.
@@ -61,6 +63,10 @@ pub fn problem(language: Language, file: &str, problem: &Problem) -> String {
             language.pick(format!("`{file}`: egress: {said}"), format!("`{file}`：egress：{said}"))
         }
         Problem::NotRules { said } => language.pick(format!("`{file}`: {said}"), format!("`{file}`：{said}")),
+        Problem::NotADevContainer => language.pick(
+            format!("`{file}` is no object in which `image` is a name"),
+            format!("`{file}` 应为对象，且其中的 `image` 应为名称"),
+        ),
         Problem::NotCommands { key, most, most_bytes } => language.pick(
             format!(
                 "`{file}`: {key} is a list of at most {most} commands, none of them empty or over {most_bytes} bytes"

@@ -59,6 +59,14 @@ pub fn no_effect(language: Language, file: &str, keys: &str) -> String {
     )
 }
 
+/// Of a dev container's file, the image is used.
+pub fn image_alone(language: Language, file: &str, keys: &str) -> String {
+    language.pick(
+        format!("`{file}`: its image alone is used; without effect: {keys}."),
+        format!("`{file}`：仅使用其中的镜像；以下各项不起作用：{keys}。"),
+    )
+}
+
 /// The repository's file cannot be read.
 pub fn nothing_used(language: Language, problem: &str) -> String {
     language.pick(

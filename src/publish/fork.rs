@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::carry::beside;
 use super::plan::{self, Planned, row};
 use super::{Publisher, body};
+use crate::closed;
 use crate::effect::{EffectBody, PushTo};
 use crate::git::{Import, Remote};
 use crate::github::{Access, GitHubError, PullRepo, RepoClient};
@@ -170,7 +171,7 @@ async fn as_file(
     if tokio::fs::try_exists(&folder).await.map_err(local)? {
         tokio::fs::remove_dir_all(&folder).await.map_err(local)?;
     }
-    tokio::fs::create_dir_all(&folder).await.map_err(local)?;
+    closed::make_folder(&folder).map_err(local)?;
     let path = format!("forgehand-{}.patch", text::slug(&job.subject.to_string(), 40));
     let into = folder.join("patch.git");
     let tree = git.with_file((&mirror, &remote), &tip, (&path, patch), &into).await?;

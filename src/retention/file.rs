@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::make_folder;
+use crate::closed;
 use crate::ids::JobId;
 use crate::secret::random_hex;
 
@@ -113,7 +113,7 @@ impl Part {
         let folder = path
             .parent()
             .ok_or_else(|| io::Error::other("a file stands in a folder"))?;
-        make_folder(folder)?;
+        closed::make_folder(folder)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let part = folder.join(format!(".{name}.{}{PART}", random_hex::<4>()));
         let file = OpenOptions::new()

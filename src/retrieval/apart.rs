@@ -15,6 +15,7 @@ use tokio::process::{ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Bounds, Index, IndexError, Limits, Progress};
+use crate::closed;
 use crate::git::Git;
 use crate::ids::CommitSha;
 use crate::text;
@@ -94,7 +95,7 @@ pub async fn update(
     progress: impl Fn(Progress) + Send,
 ) -> Result<u64, Problem> {
     let failed = |problem: &dyn std::fmt::Display| Problem::Failed(problem.to_string());
-    make_folder(&order.index).map_err(|error| failed(&format!("{}: {error}", order.index.display())))?;
+    closed::make_folder(&order.index).map_err(|error| failed(&format!("{}: {error}", order.index.display())))?;
     // What processes left that were killed.
     blame::settle(&order.index, 0).map_err(|error| failed(&error))?;
     let mut deaths = 0;
@@ -124,12 +125,6 @@ pub async fn update(
             }
         }
     }
-}
-
-/// Makes the folder of an index, which tells of private code: nobody else may look into it.
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 /// How a process ended.

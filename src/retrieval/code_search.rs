@@ -21,6 +21,7 @@ use super::map;
 use super::query::Query;
 use super::rank::{Answer, Chronicle, Ranker, Sources};
 use super::view::{FileId, View};
+use crate::closed;
 use crate::code::facts::Facts;
 use crate::git::Git;
 use crate::ids::CommitSha;
@@ -145,7 +146,7 @@ impl Indexes {
         let read = tokio::task::spawn_blocking(move || {
             let mut history = History::load(&file);
             // What cannot be kept is read again the next time.
-            let kept = file.parent().is_some_and(|folder| apart::make_folder(folder).is_ok());
+            let kept = file.parent().is_some_and(|folder| closed::make_folder(folder).is_ok());
             let extended = history.extend(&git, &repo, &commit, kept.then_some(file.as_path()));
             extended.map_err(|error| error.to_string())?;
             Ok(Arc::new(history))
@@ -157,7 +158,7 @@ impl Indexes {
     async fn at_hand(&self, folder: &Path, commit: &CommitSha) -> Result<Option<Brought>, String> {
         let (folder, limits, commit) = (folder.to_owned(), self.limits.clone(), commit.clone());
         let opened = tokio::task::spawn_blocking(move || {
-            apart::make_folder(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            closed::make_folder(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
             let index = Index::open(&folder, limits, Reader::default()).map_err(|error| error.to_string())?;
             let view = index.view(&commit);
             Ok(view.map(|view| Brought {

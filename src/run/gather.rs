@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::dev_container::add_image_of_dev_container;
 use super::guidance::text_of;
 use super::template::template_of;
 use super::{Ports, SetupOf, Work, checks, guidance_of, reviewing, threads};
@@ -362,6 +363,15 @@ async fn target(
 }
 
 async fn repo_config(reader: &Reader<'_>, default: &CommitSha, recorder: &Recorder) -> Result<RepoConfig, JobError> {
+    let mut config = own_file(reader, default, recorder).await?;
+    let Reader { ports, mirror, remote } = reader;
+    if let Some(text) = add_image_of_dev_container(ports, mirror, remote, default, &mut config).await? {
+        recorder.record(RunEvent::Noted { text }).await?;
+    }
+    Ok(config)
+}
+
+async fn own_file(reader: &Reader<'_>, default: &CommitSha, recorder: &Recorder) -> Result<RepoConfig, JobError> {
     let Some(bytes) = reader.read(default, REPO_CONFIG_PATH, MAX_REPO_CONFIG_BYTES).await? else {
         return Ok(RepoConfig::default());
     };

@@ -12,6 +12,7 @@ use super::egress::sandbox_over;
 use super::opening::{Source, fresh};
 use super::setup::set_up;
 use super::{ChangeSet, Desk, Ports, Work, verify};
+use crate::closed;
 use crate::event::{CheckRun, Side};
 use crate::git::{Conflict, GitError, Import, Line, Merge, Merged, Remote, Signature, TreePolicy};
 use crate::ids::CommitSha;
@@ -212,7 +213,7 @@ pub async fn begin(folder: &Path) -> Result<(), JobError> {
     if tokio::fs::try_exists(folder).await.map_err(local(folder))? {
         tokio::fs::remove_dir_all(folder).await.map_err(local(folder))?;
     }
-    tokio::fs::create_dir_all(folder).await.map_err(local(folder))
+    closed::make_folder(folder).map_err(local(folder))
 }
 
 /// A commit of ours as bytes that can be kept.

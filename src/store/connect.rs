@@ -15,6 +15,7 @@ use super::doorbell::Bell;
 use super::finish::Ends;
 use super::group::{Lent, Writer};
 use super::{OpenTx, Store, StoreError, answered, compat};
+use crate::closed;
 use crate::secret::Secret;
 
 /// Longest wait for a free connection, and on SQLite for another process's transaction.
@@ -253,9 +254,9 @@ async fn comes_back(connection: &mut PgConnection) -> Result<bool, sqlx::Error> 
 
 /// Creates the file for its owner only; SQLite gives its companions (`-wal`, `-shm`) the same mode.
 fn create_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    use std::os::unix::fs::OpenOptionsExt as _;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        closed::make_folder(folder)?;
     }
     std::fs::OpenOptions::new()
         .create(true)

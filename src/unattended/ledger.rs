@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Alerts;
 use crate::clock::Clock;
+use crate::closed;
 use crate::event::{RunEvent, Totals};
 use crate::ids::JobId;
 use crate::mission::{Counts, Mission};
@@ -121,7 +122,7 @@ pub async fn rotate(store: &Store, state_dir: &Path, keep: TimeDelta, clock: &Cl
 fn append(folder: &Path, missions: &[Mission]) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::create_dir_all(folder)?;
+    closed::make_folder(folder)?;
     for mission in missions {
         let file = folder.join(format!("{}.jsonl", mission.ended.format("%Y-%m")));
         let mut file = std::fs::OpenOptions::new()

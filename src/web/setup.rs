@@ -16,7 +16,7 @@ use url::Url;
 use super::WebState;
 use super::listener::Peer;
 use crate::clock::Clock;
-use crate::config::{GitHubConfig, ServerConfig};
+use crate::config::{GitHubConfig, ServerConfig, repository_around};
 use crate::github::GitHub;
 use crate::secret::{Secret, random_hex};
 
@@ -90,6 +90,17 @@ impl Setup {
     /// Whether there is an App already.
     fn is_done(&self) -> bool {
         self.github.app_id.is_some() || credentials::exist(&self.state_dir)
+    }
+
+    /// Why credentials must not be stored where they would be.
+    fn misplaced(&self) -> Option<String> {
+        let state_dir = self.state_dir.canonicalize().ok()?;
+        let root = repository_around(&state_dir)?;
+        Some(format!(
+            "The App's private key would lie inside the git repository {}. Set server.state_dir to a folder outside of \
+             it, start the service again, and open this page anew.",
+            root.display()
+        ))
     }
 
     /// With the token, from anywhere. Without it, from a browser on this machine that names this
@@ -170,6 +181,9 @@ pub(super) async fn page(
             StatusCode::CONFLICT,
             "An App is configured already. To register another one, take its id out of the configuration and move the folder `credentials` away.",
         );
+    }
+    if let Some(problem) = setup.misplaced() {
+        return pages::refusal(StatusCode::CONFLICT, &problem);
     }
     let org = (!query.org.is_empty()).then_some(query.org.as_str());
     if org.is_some_and(|org| !is_account_name(org)) {

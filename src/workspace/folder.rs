@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use super::remove::{HOLDING_PREFIX, remove_tree};
 use super::setups::{HOME, WORKSPACE};
 use super::stock::READY;
+use crate::closed;
 use crate::git::{Git, Remote};
 use crate::ids::{CommitSha, JobId, RepoId};
 use crate::sandbox::{Below, SandboxFolders};
@@ -315,8 +316,8 @@ pub(super) fn absolute(state_dir: &Path) -> Result<PathBuf> {
 
 /// A folder for our user alone.
 pub(super) fn create_closed(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    set_mode(folder, 0o700)
+    closed::make_folder(folder).with_context(|| format!("create {}", folder.display()))?;
+    set_mode(folder, closed::MODE)
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {

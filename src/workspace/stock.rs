@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::folder::{Kind, RunFolder, create_closed};
 use super::remove::{HOLDING_PREFIX, remove_tree};
+use crate::closed;
 
 /// Written into a folder when it is complete: its bytes. Its time is that of the last use.
 pub(super) const READY: &str = "ready";
@@ -101,7 +102,7 @@ impl Stock {
         futimens(&ready, &now).with_context(|| format!("note the use of {}", folder.display()))?;
         run.lie_on(kind, folder)?;
         let users = folder.join(USERS);
-        fs::create_dir_all(&users).with_context(|| format!("create {}", users.display()))?;
+        closed::make_folder(&users).with_context(|| format!("create {}", users.display()))?;
         let root = run.root().as_os_str().as_encoded_bytes();
         let user = users.join(hex::encode(&Sha256::digest(root)[..12]));
         fs::write(&user, root).with_context(|| format!("write {}", user.display()))?;
@@ -112,7 +113,7 @@ impl Stock {
     pub(super) fn begin(&self, name: &str) -> Result<Option<Making>> {
         self.root()?;
         let repository = self.repository_folder();
-        fs::create_dir_all(&repository).with_context(|| format!("create {}", repository.display()))?;
+        closed::make_folder(&repository).with_context(|| format!("create {}", repository.display()))?;
         let held = lock(&repository)?;
         let folder = repository.join(name);
         if folder.join(READY).is_file() {

@@ -6,13 +6,14 @@ pub mod backends;
 mod cases;
 mod docker;
 mod egress;
-mod engines;
+pub mod engines;
 mod escape;
 mod export;
 mod files;
 mod groups;
 mod limits;
 mod opensandbox;
+mod reach;
 mod refused;
 mod walls;
 

@@ -8,6 +8,7 @@ mod branch;
 mod checks;
 mod claim;
 mod code;
+mod container;
 mod crowd;
 mod delivery;
 mod draft;

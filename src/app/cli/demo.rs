@@ -16,6 +16,7 @@ use super::screen::{Look, Screen};
 use super::{Context, show, surroundings};
 use crate::app::{App, ServiceRole, logging, stop_on_signal};
 use crate::clock::Clock;
+use crate::closed;
 use crate::config::{Config, ConfigSources, ModelProvider, load};
 use crate::demo::double::GitHubDouble;
 use crate::demo::story;
@@ -57,10 +58,7 @@ const FIRST_WORD: Duration = Duration::from_secs(60);
 const INTERRUPTED: u8 = 130;
 
 pub(super) async fn run(context: &Context, args: Args) -> anyhow::Result<ExitCode> {
-    let folder = tempfile::Builder::new()
-        .prefix("forgehand-demo-")
-        .tempdir()
-        .context("make a folder for the demonstration")?;
+    let folder = closed::temporary("forgehand-demo-").context("make a folder for the demonstration")?;
     let config = demo_config(context, folder.path(), &args)?;
     logging::start_to(&config.log, || show::Errors);
     let double = GitHubDouble::start(Clock::System)

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{Context, missing_database, show, surroundings};
 use crate::app::{complete_credentials, ports};
 use crate::clock::Clock;
+use crate::closed;
 use crate::config::{Config, ModelProvider, Origin, SandboxBackend};
 use crate::git::Git;
 use crate::github::{ClockState, GitHub};
@@ -182,7 +183,7 @@ fn check_git() -> Finding {
 async fn check_sandbox(config: &Config) -> Finding {
     let tried = async {
         let config = ports::sandbox(&config.sandbox, &surroundings()?);
-        let scratch = tempfile::tempdir()?;
+        let scratch = closed::temporary("forgehand-doctor-")?;
         let description = sandbox::probe(&config, scratch.path()).await?;
         anyhow::Ok((description, config))
     };
@@ -208,7 +209,7 @@ async fn check_sandbox(config: &Config) -> Finding {
 async fn check_egress(config: &Config) -> Finding {
     let tried = async {
         let egress = ports::egress(&config.egress, &surroundings()?)?;
-        let scratch = tempfile::tempdir()?;
+        let scratch = closed::temporary("forgehand-doctor-")?;
         if let Some(gate) = egress.open(scratch.path(), None)? {
             let sandbox = ports::sandbox(&config.sandbox, &surroundings()?);
             sandbox::probe_with(&sandbox, &scratch.path().join("run"), Some(gate.way_out())).await?;

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::show;
+use crate::closed;
 use crate::eval::{self, Ask, Case, Plan};
 use crate::git::Git;
 
@@ -74,7 +75,7 @@ fn retrieval(args: &RetrievalArgs, cancel: &CancellationToken) -> anyhow::Result
     let text = std::fs::read_to_string(&args.cases).with_context(|| format!("read {}", args.cases.display()))?;
     let cases = Case::parse_all(&text).with_context(|| format!("read {}", args.cases.display()))?;
     anyhow::ensure!(!cases.is_empty(), "{} holds no cases", args.cases.display());
-    let temporary = tempfile::tempdir().context("make a folder for indexes")?;
+    let temporary = closed::temporary("forgehand-eval-").context("make a folder for indexes")?;
     let plan = Plan {
         cases,
         repos: &args.repos,

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use super::bar::{Bar, Show};
 use super::{Context, Usage, surroundings};
-use crate::app::{ports, prepare_state_dir, record};
+use crate::app::{ports, record, state_dir};
 use crate::git::{Git, GitError};
 use crate::ids::CommitSha;
 use crate::retrieval::code_search::{Brought, Indexes};
@@ -52,7 +52,7 @@ pub(super) async fn open(context: &Context, folder: &Path, show: Show) -> anyhow
     let place = find(&git, folder).await?;
     let surroundings = surroundings()?;
     if config.origins.contains_key("server.state_dir") {
-        prepare_state_dir(&config.server.state_dir)?;
+        state_dir::prepare(&config.server.state_dir)?;
     }
     let records = record::folder(&config, &surroundings);
     let state = records.as_deref().and_then(Path::parent);

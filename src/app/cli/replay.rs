@@ -20,6 +20,7 @@ use crate::agent::{Answer, People, Question};
 use crate::app::record::{self, Recorded};
 use crate::app::{App, ports, stop_on_signal};
 use crate::clock::Clock;
+use crate::closed;
 use crate::config::{BudgetConfig, Config};
 use crate::conversation::{Comparison, Entry, MAIN, compare, current};
 use crate::event::Event;
@@ -307,8 +308,7 @@ async fn play(
     stop: &CancellationToken,
 ) -> anyhow::Result<Played> {
     let record = &recorded.record;
-    let scratch = tempfile::Builder::new().prefix("forgehand-replay-").tempdir();
-    let scratch = scratch.context("make a temporary folder")?;
+    let scratch = closed::temporary("forgehand-replay-").context("make a temporary folder")?;
     if let Some(memory) = &record.memory {
         ports.memory = Some(empty_memory(memory, scratch.path(), &redactor).await?);
     }

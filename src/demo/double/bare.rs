@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::diff::{self, ChangedFile, Comparison};
+use crate::closed;
 
 /// Small repositories on a local disk; longer is a hang.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,13 +37,11 @@ const SERVER_CONFIG: &str = "
 /// A folder for the bare repositories, in memory where the system has such a place: they are
 /// many small files that nobody keeps.
 pub(super) fn folder() -> anyhow::Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("forgehand-github-");
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
-        builder.tempdir_in(memory)
+        closed::temporary_in(memory, "forgehand-github-")
     } else {
-        builder.tempdir()
+        closed::temporary("forgehand-github-")
     };
     folder.context("make a folder for the repositories of the GitHub double")
 }

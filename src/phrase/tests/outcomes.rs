@@ -185,6 +185,7 @@ fn repository() -> Vec<Said> {
         problem(file, &Problem::NotMoney);
         problem(file, &Problem::NotALabel { most: 200 });
         problem(file, &commands);
+        problem(".devcontainer/devcontainer.json", &Problem::NotADevContainer);
     }
 }
 

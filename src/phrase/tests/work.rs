@@ -174,6 +174,7 @@ fn run() -> Vec<Said> {
         begins_anew();
         ended_before();
         no_effect(".github/forgehand.toml", "image, egress");
+        image_alone(".devcontainer/devcontainer.json", "mounts, runArgs");
         nothing_used("`.github/forgehand.toml` line 2: unknown key");
         format_failed("`fmt`", "exit 3");
         many_skills(60, 50);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Landed, Step, pushed_id};
+use crate::closed;
 use crate::effect::{EffectState, PushTo};
 use crate::git::{GitError, Import, Remote, TreePolicy};
 use crate::github::{Access, RepoClient};
@@ -204,7 +205,7 @@ async fn lay_out(
     if tokio::fs::try_exists(folder).await.map_err(local)? {
         tokio::fs::remove_dir_all(folder).await.map_err(local)?;
     }
-    tokio::fs::create_dir_all(folder).await.map_err(local)?;
+    closed::make_folder(folder).map_err(local)?;
     let bundle_file = folder.join("change.bundle");
     tokio::fs::write(&bundle_file, bundle).await.map_err(local)?;
     let mirror = mirror_path(&publisher.state_dir, job.repo_id);

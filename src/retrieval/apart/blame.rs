@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::closed;
 use crate::retrieval::index::{Reader, Reading};
 
 /// Folder below the index for what follows.
@@ -123,7 +124,7 @@ pub(super) fn begin(index: &Path) -> io::Result<PathBuf> {
 
 fn folder(index: &Path) -> io::Result<PathBuf> {
     let folder = index.join(FOLDER);
-    std::fs::create_dir_all(&folder)?;
+    closed::make_folder(&folder)?;
     Ok(folder)
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::IndexError;
 use super::tree::CommitTree;
+use crate::closed;
 use crate::ids::CommitSha;
 use crate::retrieval::segment::{Built, Segment, SegmentError};
 
@@ -28,7 +29,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn open(dir: &Path, version: u64) -> Result<Self, IndexError> {
-        fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+        closed::make_folder(dir).map_err(|error| failed(dir, &error))?;
         let folder = Self {
             dir: dir.to_owned(),
             version,

@@ -4,13 +4,14 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 use bollard::errors::Error;
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion, SystemVersionComponents};
 use bollard::{API_DEFAULT_VERSION, Docker};
 
-use crate::config::SandboxConfig;
+use crate::config::{OldRunc, SandboxConfig};
 use crate::sandbox::SandboxError;
 
 /// Longest answer of the engine to one request, in seconds; a container takes well under one.
@@ -24,6 +25,9 @@ const LEAST_API: (u32, u32) = (1, 41);
 
 /// First releases of runc without the three escapes of November 2025 by masked paths.
 const MENDED_RUNC: [(u32, u32, u32); 2] = [(1, 2, 8), (1, 3, 3)];
+
+/// Runtimes that do their work without runc.
+const NOT_RUNC: [&str; 5] = ["crun", "gvisor", "kata", "runsc", "youki"];
 
 /// Whose numbers the users of a container are on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +125,9 @@ fn not_reached(socket: &Path, problem: &str) -> SandboxError {
     }
 }
 
+/// Each run opens sandboxes; the log says it once.
+static SAID: Once = Once::new();
+
 fn judge(
     docker: Docker,
     version: &SystemVersion,
@@ -161,7 +168,24 @@ fn judge(
             "Run the service as that user, or name the socket of another engine",
         ));
     }
-    let mut warnings = warnings(components, info, config);
+    let mut warnings = missing_limits(info);
+    if let Some(version) = old_runc(components, kind, info, config) {
+        let problem = format!("runc {version} may lack the fixes of 1.2.8 and 1.3.3 for escapes from containers");
+        match config.docker_old_runc {
+            OldRunc::Refuse => {
+                return Err(unavailable(
+                    format!("{name}: {problem}"),
+                    "Update runc, or let sandbox.docker_runtime name another runtime; if your distribution brought the \
+                     fixes in under this number, set sandbox.docker_old_runc = \"warn\"",
+                ));
+            }
+            OldRunc::Warn => {
+                let warning = format!("{problem}; update it, or make sure that your distribution brought them in");
+                SAID.call_once(|| tracing::warn!("{name}: {warning}"));
+                warnings.push(warning);
+            }
+        }
+    }
     if is_rootless && info.cgroup_version == Some(SystemInfoCgroupVersionEnum::_1) {
         warnings.push("on cgroup v1 a rootless engine limits neither memory nor processes; a watch does".to_owned());
     }
@@ -212,32 +236,33 @@ fn has_runtime(name: &str, info: &SystemInfo, config: &SandboxConfig) -> Result<
     ))
 }
 
-/// What is weaker than it should be, but no reason to refuse.
-fn warnings<'v>(
-    components: impl Iterator<Item = &'v SystemVersionComponents>,
+/// The version of a runc without the fixes for known escapes, if containers are run by one. Docker runs
+/// them by runc unless it says otherwise; podman names what it runs them by.
+fn old_runc<'v>(
+    mut components: impl Iterator<Item = &'v SystemVersionComponents>,
+    kind: Kind,
     info: &SystemInfo,
     config: &SandboxConfig,
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let uses_runc = config
-        .docker_runtime
-        .as_deref()
-        .is_none_or(|runtime| runtime.contains("runc"));
-    let runc = components
-        .filter(|part| part.name.contains("runc"))
-        .find(|part| !is_mended(&part.version));
-    if let Some(runc) = runc.filter(|_| uses_runc) {
-        let version = runc
-            .version
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("runc version ");
-        warnings.push(format!(
-            "runc {version} may lack the fixes of 1.2.8 and 1.3.3 for escapes from containers; update it, or make sure \
-             that your distribution brought them in"
-        ));
+) -> Option<String> {
+    let runtime = config.docker_runtime.as_deref().or(info.default_runtime.as_deref());
+    // Others, such as Nvidia's, start runc in the end.
+    if runtime.is_some_and(|runtime| NOT_RUNC.iter().any(|other| runtime.contains(other))) {
+        return None;
     }
+    match (components.find(|part| part.name.contains("runc")), kind) {
+        (Some(runc), _) if is_mended(&runc.version) => None,
+        (Some(runc), _) => {
+            let line = runc.version.lines().next().unwrap_or_default();
+            Some(line.trim_start_matches("runc version ").to_owned())
+        }
+        (None, Kind::Docker) => Some("of unknown version".to_owned()),
+        (None, Kind::Podman) => None,
+    }
+}
+
+/// What is weaker than it should be, but no reason to refuse.
+fn missing_limits(info: &SystemInfo) -> Vec<String> {
+    let mut warnings = Vec::new();
     for (limits, what) in [(info.memory_limit, "memory"), (info.pids_limit, "processes")] {
         if limits == Some(false) {
             warnings.push(format!(
@@ -318,6 +343,40 @@ mod tests {
         ] {
             assert_eq!(is_mended(version), mended, "{version}");
         }
+    }
+
+    #[test]
+    fn s12_what_runs_containers_is_known() {
+        let part = |name: &str, version: &str| SystemVersionComponents {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            ..SystemVersionComponents::default()
+        };
+        let old = [part("Engine", "27"), part("runc", "1.1.5+ds1")];
+        let mended = [part("runc", "1.3.4")];
+        let podman = [part("OCI Runtime (runc)", "runc version 1.2.7\ncommit: 1")];
+        let crun = [part("OCI Runtime (crun)", "crun version 1.8.1")];
+        let check = |parts: &[SystemVersionComponents], kind, set: Option<&str>, own: Option<&str>, expected| {
+            let config = SandboxConfig {
+                docker_runtime: set.map(str::to_owned),
+                ..SandboxConfig::default()
+            };
+            let info = SystemInfo {
+                default_runtime: own.map(str::to_owned),
+                ..SystemInfo::default()
+            };
+            let found = old_runc(parts.iter(), kind, &info, &config);
+            assert_eq!(found.as_deref(), expected, "{parts:?} {set:?} {own:?}");
+        };
+        check(&old, Kind::Docker, None, None, Some("1.1.5+ds1"));
+        check(&old, Kind::Docker, None, Some("runc"), Some("1.1.5+ds1"));
+        check(&old, Kind::Docker, Some("nvidia"), Some("crun"), Some("1.1.5+ds1"));
+        check(&old, Kind::Docker, Some("runsc"), Some("runc"), None);
+        check(&old, Kind::Docker, None, Some("crun"), None);
+        check(&mended, Kind::Docker, None, None, None);
+        check(&[], Kind::Docker, None, None, Some("of unknown version"));
+        check(&podman, Kind::Podman, None, None, Some("1.2.7"));
+        check(&crun, Kind::Podman, None, None, None);
     }
 
     #[test]

@@ -122,6 +122,26 @@ async fn a_manifest_becomes_credentials_once() {
     .await;
 }
 
+/// R08: better no App than one whose key lies where it can be committed.
+#[tokio::test]
+async fn r08_no_app_is_made_whose_key_would_lie_in_a_repository() {
+    each(async |store| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(".git")).unwrap();
+        std::fs::write(folder.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let inside = folder.path().join("below/state");
+        std::fs::create_dir_all(&inside).unwrap();
+        let mut state = state(store.clone());
+        state.setup = Some(setup(&inside, "http://127.0.0.1:9", |_, _| {}));
+        let service = Service::start(state).await;
+        let (status, page) = get(&service, "/setup").await;
+        assert_eq!(status, 409);
+        assert!(page.contains("server.state_dir") && !page.contains("?state="), "{page}");
+        service.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn strangers_need_the_token() {
     each(async |store| {

@@ -4,9 +4,9 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use forgehand::config::SandboxBackend;
+use forgehand::config::{OldRunc, SandboxBackend};
 
-use super::backends::socket;
+use super::backends::{docker_as_each_user, socket};
 use super::*;
 
 const IMAGE: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -143,4 +143,65 @@ pub fn ask(method: &str, path: &str, body: &str) -> serde_json::Value {
     let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
     assert!(head.contains(" 20"), "{method} {path}: {answer}");
     serde_json::from_str(body).unwrap_or_default()
+}
+
+/// S12: what an old runc means is the operator's to say.
+#[tokio::test]
+async fn s12_an_old_runc_is_refused_where_the_operator_says_so() {
+    const INFO: &str = r#"{"SecurityOptions":["name=seccomp,profile=default"],"DefaultRuntime":"runc"}"#;
+    const OLD: &[(&str, &str)] = &[
+        (
+            "/version",
+            r#"{"Version":"27.1.0","ApiVersion":"1.46","Components":[{"Name":"runc","Version":"1.2.7"}]}"#,
+        ),
+        ("/info", INFO),
+    ];
+    const MENDED: &[(&str, &str)] = &[
+        (
+            "/version",
+            r#"{"Version":"27.1.0","ApiVersion":"1.46","Components":[{"Name":"runc","Version":"1.2.8"}]}"#,
+        ),
+        ("/info", INFO),
+    ];
+    const SILENT: &[(&str, &str)] = &[
+        ("/version", r#"{"Version":"27.1.0","ApiVersion":"1.46"}"#),
+        ("/info", INFO),
+    ];
+    for (answers, policy, words) in [
+        (OLD, OldRunc::Refuse, "runc 1.2.7 may lack the fixes"),
+        (SILENT, OldRunc::Refuse, "runc of unknown version may lack the fixes"),
+        // The next thing that is missing.
+        (OLD, OldRunc::Warn, "does not have the image"),
+        (MENDED, OldRunc::Refuse, "does not have the image"),
+    ] {
+        let (_folder, socket) = engine(answers);
+        let mut config = containers(socket);
+        config.docker_old_runc = policy;
+        let (problem, remedy) = refused(config).await;
+        assert!(problem.contains(words), "{policy:?}: {problem}");
+        if problem.contains("runc") {
+            assert!(remedy.contains("sandbox.docker_old_runc"), "{remedy}");
+        }
+    }
+}
+
+/// S12 with the engines that are there.
+#[test]
+fn s12_the_runc_of_the_engine_is_judged() {
+    docker_as_each_user(async || {
+        let run = Run::open().await;
+        let warns = run
+            .sandbox
+            .description()
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("runc"));
+        run.ok("true").await;
+        let mut config = config();
+        config.docker_old_runc = OldRunc::Refuse;
+        match Run::open_with(config, 8).await.map(drop) {
+            Err(SandboxError::Unavailable { problem, .. }) => assert!(warns && problem.contains("runc"), "{problem}"),
+            opened => assert!(opened.is_ok() && !warns, "{opened:?}"),
+        }
+    });
 }

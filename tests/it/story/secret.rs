@@ -1,6 +1,7 @@
 //! The secrets of the service stay with the service, whatever an agent looks at: not in the
 //! sandbox, not with the model, not in the database, the log, the state folder or on GitHub.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use forgehand::secret::{Secret, random_hex};
@@ -178,6 +179,25 @@ async fn r01_r07_s01_no_secret_leaves_the_service() {
             );
             check("the log", &log, &forms);
             assert_eq!(service.github.branches(REPO).unwrap().len(), 2);
+        })
+        .await;
+}
+
+/// R09: what the service keeps is no other user's business, whatever the mask is.
+#[tokio::test]
+async fn r09_the_folders_of_a_service_are_closed() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.opened_pull().await;
+            let mut seen = Vec::new();
+            for entry in std::fs::read_dir(service.state_dir()).unwrap().flatten() {
+                let mode = entry.metadata().unwrap().permissions().mode();
+                assert_eq!(mode & 0o077, 0, "{}: {mode:o}", entry.path().display());
+                seen.push(entry.file_name().to_string_lossy().into_owned());
+            }
+            for name in ["index", "instance", "mirrors", "publish", "runs"] {
+                assert!(seen.iter().any(|found| found == name), "{name} in {seen:?}");
+            }
         })
         .await;
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::{show, surroundings};
 use crate::app::ports;
+use crate::closed;
 use crate::config::Config;
 use crate::sandbox::{self, Layer, LayerState, SandboxError};
 
@@ -34,7 +35,7 @@ async fn look(config: &Config) -> anyhow::Result<Found> {
     let surroundings = surroundings()?;
     let egress = ports::egress(&config.egress, &surroundings)?;
     let config = ports::sandbox(&config.sandbox, &surroundings);
-    let scratch = tempfile::tempdir()?;
+    let scratch = closed::temporary("forgehand-doctor-")?;
     let gate = egress.open(scratch.path(), None)?;
     let way_out = gate.as_ref().map(|gate| gate.way_out());
     let examined = sandbox::examine(&config, &scratch.path().join("run"), way_out).await;

@@ -1,14 +1,14 @@
 //! Where a work graph is: of which repository, and in which database. Called by every command that
 //! has to do with one. Never makes a graph; a database is made where a checkout has none yet.
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use crate::app::cli::{Context, Usage, surroundings};
-use crate::app::{prepare_state_dir, record};
+use crate::app::{record, state_dir};
 use crate::clock::Clock;
+use crate::closed;
 use crate::config::{Config, WorkgraphConfig};
 use crate::git::{Git, GitError, LocalRepo};
 use crate::ids::RepoName;
@@ -96,7 +96,7 @@ pub(in crate::app::cli) async fn store_of(config: &Config) -> anyhow::Result<Sto
     let url = match is_configured {
         true => {
             let mut config = config.clone();
-            config.server.state_dir = prepare_state_dir(&config.server.state_dir)?;
+            config.server.state_dir = state_dir::prepare(&config.server.state_dir)?;
             config.database_url()
         }
         false => {
@@ -105,11 +105,7 @@ pub(in crate::app::cli) async fn store_of(config: &Config) -> anyhow::Result<Sto
                 "there is no place for work graphs: set HOME or XDG_STATE_HOME, or name a folder with --set \
                  server.state_dir=FOLDER",
             )?;
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .with_context(|| format!("make the folder {}", folder.display()))?;
+            closed::make_folder(folder).with_context(|| format!("make the folder {}", folder.display()))?;
             Secret::new(format!("sqlite:{}", folder.join("forgehand.sqlite").display()))
         }
     };

@@ -219,8 +219,14 @@ impl Local<'_> {
         };
         let (mirror, base) = (self.repo.git_dir.clone(), self.order.base.clone());
         let files = git.list_files(&mirror, &base, MAX_FILES).await?;
-        let repo_config = self.own.config.clone();
+        let mut repo_config = self.own.config.clone();
         self.note_unused().await?;
+        // Of the last commit, whatever the run begins from, as all that the checkout says of itself.
+        let head = &self.repo.head;
+        let noted = run::add_image_of_dev_container(self.ports, &mirror, &remote, head, &mut repo_config).await;
+        if let Some(text) = noted.map_err(|error| anyhow::anyhow!(in_words(error)))? {
+            self.recorder.record(RunEvent::Noted { text }).await?;
+        }
         let found = run::commands_of(self.ports, &mirror, &remote, &base, &files).await;
         let found = found.map_err(|error| anyhow::anyhow!(in_words(error)))?;
         let (rules, guidance) = guidance::load(self.ports, self.repo, &remote, self.own).await?;

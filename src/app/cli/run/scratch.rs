@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::app::prepare_state_dir;
+use crate::app::state_dir;
+use crate::closed;
 use crate::config::Config;
 use crate::git::LocalRepo;
 use crate::memory::{Keeper, Lasting, Memory};
@@ -35,10 +36,9 @@ pub(super) enum Scratch {
 impl Scratch {
     pub(super) fn make(config: &Config) -> anyhow::Result<Self> {
         if config.origins.contains_key("server.state_dir") {
-            return prepare_state_dir(&config.server.state_dir).map(Self::Configured);
+            return state_dir::prepare(&config.server.state_dir).map(Self::Configured);
         }
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir();
-        let folder = folder.context("make a temporary folder")?;
+        let folder = closed::temporary(PREFIX).context("make a temporary folder")?;
         let in_use = File::create(folder.path().join(IN_USE)).and_then(|file| file.lock().map(|()| file));
         let _in_use = in_use.with_context(|| format!("hold {}", folder.path().display()))?;
         if let Some(beside) = folder.path().parent() {

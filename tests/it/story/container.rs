@@ -1,0 +1,55 @@
+//! A service whose sandboxes are containers: the image of a repository's dev container is what its
+//! commands run in, where the operator lists it.
+
+use forgehand::config::{Config, SandboxBackend};
+use forgehand::event::RunEvent;
+use serde_json::json;
+
+use crate::model_server::Reply;
+use crate::sandbox::backends::{self, Place};
+use crate::service::{Service, bug_fix, finish, usual};
+
+/// With the engine of the story at hand.
+fn in_containers(config: &mut Config) {
+    let sandbox = &mut config.sandbox;
+    sandbox.backend = SandboxBackend::Docker;
+    sandbox.docker_socket = backends::socket().map(Into::into);
+    sandbox.image = Some("forgehand-test:debian".to_owned());
+    sandbox.images = vec!["forgehand-test:busybox".to_owned()];
+    sandbox.image_by_tag = true;
+}
+
+#[test]
+fn s12_x08_a_job_runs_in_the_image_of_the_dev_container() {
+    backends::on_each(async || {
+        if backends::place() == Place::Local {
+            return;
+        }
+        usual()
+            .configuration(in_containers)
+            .repository(|seed| {
+                seed.file(
+                    ".devcontainer.json",
+                    "{\n  // small\n  \"image\": \"forgehand-test:busybox\",\n  \"privileged\": true,\n}\n",
+                )
+                .file("count.sh", "echo $(( $(wc -w) - 1 ))\n")
+                .file("test.sh", "test $(echo a b | sh count.sh) = 2\n")
+                .commit("Count words")
+            })
+            .tell(async |service: &mut Service| {
+                let line = "if command -v perl; then echo large; else echo small; fi | tail -n 1 > image.txt";
+                let which = Reply::call("run_command", json!({ "command": line }));
+                let [mend, _] = bug_fix();
+                service.model.play([which, mend, finish()]);
+                service.labelled_issue();
+                service.done().await;
+                let pull = service.only_pull();
+                assert_eq!(service.file(&pull.head, "image.txt").await, "small\n");
+                let said = service.events(&service.fix().await).await;
+                let alone = "`.devcontainer.json`: its image alone is used; without effect: privileged.";
+                let is_said = |event: &RunEvent| matches!(event, RunEvent::Noted { text } if text == alone);
+                assert!(said.iter().any(is_said), "{said:?}");
+            })
+            .await;
+    });
+}
