@@ -19,6 +19,19 @@ const MOST: i64 = 5_000;
 /// What a job's life asks of the database, once around.
 async fn around(store: &Store, number: u64) {
     let subject = Subject::Issue(IssueNumber(number));
+    asked(store, number, &subject).await;
+    worked(store, &subject).await;
+    with(store, async |tx| {
+        tx.cancel_subject(RepoId(7), &subject, "closed", now()).await?;
+        tx.recover_expired(MAX_LOST, 100).await?;
+        tx.expire_questions(100).await
+    })
+    .await
+    .unwrap();
+}
+
+/// A webhook.
+async fn asked(store: &Store, number: u64, subject: &Subject) {
     let key = format!("issues:labeled:7:{number}:agent:001700000000");
     with(store, async |tx| {
         tx.repo_with_label(RepoId(7)).await?;
@@ -31,7 +44,7 @@ async fn around(store: &Store, number: u64) {
             limit: 10_000,
         };
         tx.jobs(&filter).await?;
-        tx.asking_job(RepoId(7), &subject).await?;
+        tx.asking_job(RepoId(7), subject).await?;
         let job = NewJob {
             dedupe_key: Some(format!("fix:{number}")),
             // It comes first.
@@ -54,6 +67,10 @@ async fn around(store: &Store, number: u64) {
     })
     .await
     .unwrap();
+}
+
+/// Claim, work and end, and a claim under limits.
+async fn worked(store: &Store, subject: &Subject) {
     let claim = Claim {
         owner: "worker-1",
         lease: LONG,
@@ -69,7 +86,7 @@ async fn around(store: &Store, number: u64) {
         ..claim
     };
     let first = store.claim_jobs(&claim).await.unwrap().pop().expect("a job is ready");
-    assert_eq!(first.job.subject, subject);
+    assert_eq!(first.job.subject, *subject);
     let lease = first.lease;
     with(store, async |tx| tx.heartbeat(&lease, LONG).await).await.unwrap();
     with(store, async |tx| {
@@ -93,13 +110,6 @@ async fn around(store: &Store, number: u64) {
         .await
         .unwrap();
     }
-    with(store, async |tx| {
-        tx.cancel_subject(RepoId(7), &subject, "closed", now()).await?;
-        tx.recover_expired(MAX_LOST, 100).await?;
-        tx.expire_questions(100).await
-    })
-    .await
-    .unwrap();
 }
 
 /// Connections of others to this database.
