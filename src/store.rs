@@ -92,6 +92,7 @@ pub use checkpoints::CARRY;
 pub use claims::{Claim, ClaimLimits};
 pub use connect::{PostgresStore, SqliteStore};
 pub use costs::{CostFilter, CostRow, CostsBy};
+pub use deliveries::label_key;
 pub use ledger::{Account, Spent};
 pub use leftovers::{LeftBranch, OpenEffect, StuckJob};
 pub use looks::{Look, LookAt};

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::ids::{CommentId, InstallationId, IssueNumber, RepoId};
+use crate::store::label_key;
 
 mod facts;
 use facts::clean;
@@ -208,12 +209,6 @@ impl Delivery {
             _ => None,
         }
     }
-}
-
-/// The beginning of the semantic key of a label's coming or going; twelve digits of time follow.
-pub(super) fn label_key(action: &str, repo: RepoId, issue: IssueNumber, label: &str) -> String {
-    let label = crate::text::cap_chars(&label.to_lowercase(), 100);
-    format!("issues:{action}:{repo}:{issue}:{label}:")
 }
 
 /// The semantic key of an issue's (`issues`) or pull request's (`pull_request`) closing, with twelve digits

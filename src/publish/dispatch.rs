@@ -233,10 +233,9 @@ impl Step<'_> {
             // A job that is in hand does not wait any more.
             return Ok(Some("the work goes on".to_owned()));
         }
-        if matches!(self.effect.body, EffectBody::RemoveLabel { .. })
-            && settle::is_label_needed(self.publisher, &self.leased.job).await?
-        {
-            return Ok(Some("the label was put on again".to_owned()));
+        if matches!(self.effect.body, EffectBody::RemoveLabel { .. }) {
+            let why = settle::why_label_stays(self.publisher, &self.leased.job).await?;
+            return Ok(why.map(str::to_owned));
         }
         if matches!(
             self.effect.body,

@@ -146,7 +146,7 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
     let (Some(label), Some(number)) = (job.request.trigger.label(), job.subject.number()) else {
         return Ok(());
     };
-    if !is_label_needed(publisher, job).await? {
+    if why_label_stays(publisher, job).await?.is_none() {
         publisher
             .client(job)
             .under_present_name()
@@ -157,8 +157,12 @@ async fn take_off_label(publisher: &Publisher, job: &Job) -> Result<(), JobError
     Ok(())
 }
 
-/// Whether another job that is not over was started by a label on the same issue.
-pub(super) async fn is_label_needed(publisher: &Publisher, job: &Job) -> Result<bool, JobError> {
+/// Why the label on the issue is not a job's to take off, if it is not: it was taken off by somebody since,
+/// so one that is there now was put on for other work, told of or not; or that work stands in the queue.
+pub(super) async fn why_label_stays(publisher: &Publisher, job: &Job) -> Result<Option<&'static str>, JobError> {
+    let (Some(label), Some(number)) = (job.request.trigger.label(), job.subject.number()) else {
+        return Ok(None);
+    };
     let filter = JobFilter {
         states: JobState::ALL
             .iter()
@@ -170,11 +174,18 @@ pub(super) async fn is_label_needed(publisher: &Publisher, job: &Job) -> Result<
         limit: MAX_OTHERS,
     };
     let mut tx = publisher.store.begin().await?;
+    let since = job.request.triggered_at;
+    let is_gone = tx.was_unlabelled(job.repo_id, number, label, since).await?;
     let others = tx.jobs(&filter).await?;
     drop(tx);
-    Ok(others
+    let is_needed = others
         .iter()
-        .any(|other| other.id != job.id && other.request.trigger.label().is_some()))
+        .any(|other| other.id != job.id && other.request.trigger.label().is_some());
+    Ok(match (is_gone, is_needed) {
+        (true, _) => Some("the label was taken off before"),
+        (false, true) => Some("the label was put on again"),
+        (false, false) => None,
+    })
 }
 
 pub(super) fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {

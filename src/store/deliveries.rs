@@ -5,7 +5,17 @@ use chrono::{DateTime, Utc};
 
 use super::row::{micros, row, without_nul};
 use super::{DeliveryRow, Inserted, StoreError, Tx};
-use crate::ids::RepoId;
+use crate::ids::{IssueNumber, RepoId};
+
+/// Far more often than a label is taken off an issue while one job works for it.
+const MAX_REMOVALS: u32 = 1_000;
+
+/// The beginning of the semantic key of a label's coming (`labeled`) or going (`unlabeled`); twelve digits
+/// of its time in seconds follow.
+pub fn label_key(action: &str, repo: RepoId, issue: IssueNumber, label: &str) -> String {
+    let label = crate::text::cap_chars(&label.to_lowercase(), 100);
+    format!("issues:{action}:{repo}:{issue}:{label}:")
+}
 
 row! {
     Stored {
@@ -135,6 +145,25 @@ impl Tx {
             keys.extend(found);
         }
         Ok(keys)
+    }
+
+    /// Whether a label is known to have been taken off after a second: in the same one it may have been
+    /// before.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn was_unlabelled(
+        &mut self,
+        repo: RepoId,
+        issue: IssueNumber,
+        label: &str,
+        since: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let prefix = label_key("unlabeled", repo, issue, label);
+        let first = format!("{prefix}{:012}", since.timestamp() + 1);
+        let last = format!("{prefix}{:012}", 999_999_999_999_i64);
+        let keys = self.semantic_keys(&[(&first, &last)], MAX_REMOVALS).await?;
+        Ok(keys.iter().any(|key| key.starts_with(&prefix) && *key >= first))
     }
 
     /// Removes the oldest deliveries received before `before`, at most `limit`; returns how many.

@@ -6,11 +6,11 @@ use chrono::{DateTime, Utc};
 
 use super::{Accepted, Verdict};
 use crate::ids::{RepoId, Subject};
-use crate::intake::payload::{Delivery, Payload, closed_key, deleted_key, label_key};
+use crate::intake::payload::{Delivery, Payload, closed_key, deleted_key};
 use crate::intake::rebuilt::{guid_of, is_rebuilt};
 use crate::intake::triage::Intent;
 use crate::job::{Job, NewJob, Trigger};
-use crate::store::{DeliveryRow, Inserted, StoreError, Tx};
+use crate::store::{DeliveryRow, Inserted, StoreError, Tx, label_key};
 
 /// Seconds by which the times that GitHub tells of one act may differ.
 const SAME_ACT: i64 = 3;

@@ -248,3 +248,34 @@ async fn meanings_are_found_by_their_range() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_label_is_known_to_be_gone_since_a_second() {
+    each(async |store| {
+        let removed = now();
+        let issue = IssueNumber(3);
+        let of = |number, label: &str, at: DateTime<Utc>| {
+            let prefix = forgehand::store::label_key("unlabeled", RepoId(7), IssueNumber(number), label);
+            format!("{prefix}{:012}", at.timestamp())
+        };
+        for (guid, key) in [
+            ("g1", of(3, "Agent", removed)),
+            ("g2", of(31, "agent", removed + TimeDelta::hours(1))),
+            ("g3", of(3, "agent: plan", removed + TimeDelta::hours(1))),
+        ] {
+            let sent = delivery(guid, &key, now());
+            with(&store, async |tx| tx.insert_delivery(&sent).await).await.unwrap();
+        }
+        let gone = async |since| {
+            with(&store, async |tx| {
+                tx.was_unlabelled(RepoId(7), issue, "agent", since).await
+            })
+            .await
+            .unwrap()
+        };
+        assert!(gone(removed - TimeDelta::seconds(1)).await);
+        assert!(!gone(removed).await, "in the same second it may have been before");
+        assert!(!gone(removed + TimeDelta::seconds(1)).await);
+    })
+    .await;
+}

@@ -291,24 +291,61 @@ async fn t15_a_label_put_on_again_while_its_work_still_stops_is_worked_on() {
             service.model.play([mend(), Reply::silence()]);
             let issue = service.labelled_issue();
             service.model_is_asked(2).await;
+            service.next_second().await;
             service.github.unlabel_issue(REPO, issue, "agent", MONA).unwrap();
             service.next_second().await;
             service.label(issue);
             service.github.deliveries_settled().await;
             service.model.play(bug_fix());
             service.done().await;
-            let jobs = service.fixes().await;
-            assert_eq!(jobs.len(), 2, "{jobs:#?}");
-            assert!(matches!(jobs[0].outcome, Some(Outcome::Stopped { .. })), "{jobs:#?}");
-            assert!(
-                matches!(jobs[1].outcome, Some(Outcome::Opened { .. })),
-                "{}",
-                service.everything_said()
-            );
-            service.only_pull();
-            assert!(service.labels(issue).is_empty());
+            check_worked_on_again(service, issue).await;
         })
         .await;
+}
+
+/// Whoever stops knows of the removal alone.
+#[tokio::test]
+async fn t15_a_label_put_on_again_stays_though_nobody_was_told_of_it_yet() {
+    usual()
+        .tell(async |service: &mut Service| {
+            service.model.play([mend(), Reply::silence()]);
+            let issue = service.labelled_issue();
+            service.model_is_asked(2).await;
+            let secret = service.github.webhook_secret();
+            service.github.hooks("http://127.0.0.1:9/webhook", &secret);
+            service.next_second().await;
+            service.github.unlabel_issue(REPO, issue, "agent", MONA).unwrap();
+            service.next_second().await;
+            service.label(issue);
+            service.github.deliveries_settled().await;
+            service.github.hooks(&service.address(), &secret);
+            let deliveries = service.github.deliveries();
+            let [removed, put_on] = ["unlabeled", "labeled"].map(|action| {
+                let last = deliveries.iter().rfind(|one| one.action.as_deref() == Some(action));
+                last.expect("it was sent").guid.clone()
+            });
+            service.github.redeliver(&removed).unwrap();
+            service.done().await;
+            assert_eq!(service.labels(issue), ["agent"], "{}", service.everything_said());
+            service.model.play(bug_fix());
+            service.github.redeliver(&put_on).unwrap();
+            service.done().await;
+            check_worked_on_again(service, issue).await;
+        })
+        .await;
+}
+
+async fn check_worked_on_again(service: &Service, issue: u64) {
+    let jobs = service.fixes().await;
+    assert_eq!(jobs.len(), 2, "{jobs:#?}");
+    assert!(matches!(jobs[0].outcome, Some(Outcome::Stopped { .. })), "{jobs:#?}");
+    assert!(
+        matches!(jobs[1].outcome, Some(Outcome::Opened { .. })),
+        "{}",
+        service.everything_said()
+    );
+    service.only_pull();
+    assert!(service.labels(issue).is_empty());
 }
 
 #[tokio::test]
