@@ -83,7 +83,16 @@ fn enter(socket: &mut UnixStream, holder: Option<(&str, &Path)>) -> Result<(), F
         map.write()?;
     }
     match raw::fork().step(|| "start the first process of the sandbox".to_owned())? {
-        Some(first) => watch(first),
+        Some(first) => {
+            // The output ends with those who write it; what goes wrong here is told over the socket.
+            rustix::stdio::dup2_stdout(&*socket).step(|| "let go of the output".to_owned())?;
+            rustix::stdio::dup2_stderr(&*socket).step(|| "let go of the output".to_owned())?;
+            watch(first)?;
+            // To take the namespaces apart, which comes as this process ends, takes the kernel longer than most
+            // commands: nobody need wait for it.
+            send(socket, &Report::Gone);
+            Ok(())
+        }
         None => inside(socket),
     }
 }

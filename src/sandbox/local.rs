@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background::Background;
-use super::cgroup::{self, Group};
+use super::cgroup::{self, Group, Membership};
 use super::judge::Judge;
 use super::output::SharedOutput;
 use super::overlay::{Holder, Join, Layers};
@@ -36,6 +36,9 @@ pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest export, which hashes the whole workspace.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What a command may take before walls are built for the next ones.
+const SHORT: Duration = Duration::from_millis(50);
 
 /// Output kept of helpers that should say nothing.
 const QUIET_BYTES: usize = 16 * 1024;
@@ -139,7 +142,7 @@ impl LocalSandbox {
     /// Builds the walls once and remembers which stand. They are for the first command.
     async fn probe(&mut self) -> Result<(), SandboxError> {
         let group = self.group()?;
-        let spec = self.spec(Task::Wait, None, &group);
+        let spec = self.spec(Task::Wait, None, group.membership());
         let never = CancellationToken::new();
         let stops = Stops {
             timeout: PROBE_TIMEOUT,
@@ -158,24 +161,30 @@ impl LocalSandbox {
         Ok(())
     }
 
-    /// Builds the walls for the next command while this one runs.
-    fn prepare_next(&self) -> Result<(), SandboxError> {
-        let group = self.group()?;
-        let spec = self.spec(Task::Wait, None, &group);
-        let (helper, closing, spares) = (self.helper.clone(), self.closing.clone(), self.spares.clone());
+    /// Builds walls for the next commands, unless somebody does.
+    fn prepare_next(&self) {
+        let Some(building) = self.spares.build() else { return };
+        let (groups, limits, cpus) = (self.groups.clone(), self.limits.clone(), self.cpus);
+        let spec = self.spec(Task::Wait, None, Membership::default());
+        let (helper, closing) = (self.helper.clone(), self.closing.clone());
         self.running.spawn(async move {
+            let mut spec = spec;
             let never = CancellationToken::new();
-            let stops = Stops {
-                timeout: PROBE_TIMEOUT,
-                cancel: &never,
-                closing: &closing,
-            };
             // Without walls that wait, the next command builds its own and says what is wrong.
-            if let Ok(Ok((spare, _))) = process::prepare(&helper, &spec, stops).await {
-                spares.keep(spare, group);
+            while building.wants_more() {
+                let Ok(group) = groups.make(&limits, cpus) else { return };
+                spec.group = group.membership();
+                let stops = Stops {
+                    timeout: PROBE_TIMEOUT,
+                    cancel: &never,
+                    closing: &closing,
+                };
+                match process::prepare(&helper, &spec, stops).await {
+                    Ok(Ok((spare, _))) => building.keep(spare, group),
+                    _ => return,
+                }
             }
         });
-        Ok(())
     }
 
     async fn run(
@@ -197,15 +206,27 @@ impl LocalSandbox {
             _ => None,
         };
         let (mut ended, group) = if let Some((spare, group)) = ready {
-            self.prepare_next()?;
-            (self.running.track_future(spare.run(&task, kept, stops)).await?, group)
+            let run = self.running.track_future(spare.run(&task, kept, stops, &self.running));
+            tokio::pin!(run);
+            // A short command has the machine for itself; while a longer one runs, walls are built.
+            let ended = tokio::select! {
+                ended = &mut run => ended,
+                () = tokio::time::sleep(SHORT) => {
+                    self.prepare_next();
+                    run.await
+                }
+            };
+            (ended?, group)
         } else {
             let group = self.group()?;
-            let spec = self.spec(task, out, &group);
-            let run = process::run(&self.helper, &spec, kept, stops);
+            let spec = self.spec(task, out, group.membership());
+            let run = process::run(&self.helper, &spec, kept, stops, &self.running);
             (self.running.track_future(run).await?, group)
         };
         ended.add_limit(group.passed(&self.limits));
+        if !self.closing.is_cancelled() {
+            self.prepare_next();
+        }
         Ok(ended)
     }
 
@@ -214,7 +235,7 @@ impl LocalSandbox {
         made.map_err(|error| SandboxError::Broken(format!("make a group for the limits: {error}")))
     }
 
-    fn spec(&self, task: Task, out: Option<PathBuf>, group: &Group) -> Spec {
+    fn spec(&self, task: Task, out: Option<PathBuf>, group: Membership) -> Spec {
         Spec {
             isolation: self.isolation,
             uid: self.uid,
@@ -223,7 +244,7 @@ impl LocalSandbox {
                 ..self.folders.clone()
             },
             limits: self.limits.clone(),
-            group: group.membership(),
+            group,
             way_out: self.way_out.clone().filter(|_| goes_out(&task)),
             task,
             join: self.join.clone(),
@@ -330,11 +351,11 @@ impl Sandbox for LocalSandbox {
 
     async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
         let group = self.group()?;
-        let spec = self.spec(Task::Command(task_of(exec)), None, &group);
-        let (helper, limits) = (self.helper.clone(), self.limits.clone());
+        let spec = self.spec(Task::Command(task_of(exec)), None, group.membership());
+        let (helper, limits, ends) = (self.helper.clone(), self.limits.clone(), self.running.clone());
         self.background
             .start(exec, cancel, &self.closing, &self.running, async move |own| {
-                let mut ended = process::run(&helper, &spec, &own.output, own.stops()).await?;
+                let mut ended = process::run(&helper, &spec, &own.output, own.stops(), &ends).await?;
                 ended.add_limit(group.passed(&limits));
                 JUDGE.exit(&ended, own.timeout)
             })
@@ -438,7 +459,7 @@ impl Sandbox for LocalSandbox {
         self.closing.cancel();
         self.running.close();
         self.running.wait().await;
-        if let Some((spare, _group)) = self.spares.take() {
+        while let Some((spare, _group)) = self.spares.take() {
             spare.end().await;
         }
         if let Some(holder) = self.holder.lock().await.take() {

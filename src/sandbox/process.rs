@@ -16,6 +16,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::SandboxError;
 use super::helper::{COMMAND, ENTER, INSIDE};
@@ -63,16 +64,18 @@ impl Ended {
     }
 }
 
-/// Runs a helper to its end; what it writes is `kept`.
+/// Runs a helper to its end; what it writes is `kept`. Once nothing of the sandbox is left, the end of its
+/// own process is one of `ends`.
 pub(super) async fn run(
     helper: &Path,
     spec: &Spec,
     kept: &SharedOutput,
     stops: Stops<'_>,
+    ends: &TaskTracker,
 ) -> Result<Ended, SandboxError> {
     let message = spec.encode().map_err(SandboxError::Broken)?;
     let helper = start(helper, spec.isolation, spec.join.as_ref()).map_err(|error| not_started(helper, &error))?;
-    Ok(finish(helper, &message, kept, stops).await)
+    Ok(finish(helper, &message, kept, stops, ends).await)
 }
 
 /// A helper that runs.
@@ -94,10 +97,16 @@ impl Spare {
         matches!(self.0.child.try_wait(), Ok(None))
     }
 
-    /// Gives it its task and runs it to its end; what it writes is `kept`.
-    pub(super) async fn run(self, task: &Task, kept: &SharedOutput, stops: Stops<'_>) -> Result<Ended, SandboxError> {
+    /// Gives it its task and runs it to its end, like [`run`].
+    pub(super) async fn run(
+        self,
+        task: &Task,
+        kept: &SharedOutput,
+        stops: Stops<'_>,
+        ends: &TaskTracker,
+    ) -> Result<Ended, SandboxError> {
         let message = task.encode().map_err(SandboxError::Broken)?;
-        Ok(finish(self.0, &message, kept, stops).await)
+        Ok(finish(self.0, &message, kept, stops, ends).await)
     }
 
     /// Ends it without a task.
@@ -167,7 +176,13 @@ impl Stops<'_> {
     }
 }
 
-async fn finish(helper: Helper, message: &[u8], kept: &SharedOutput, stops: Stops<'_>) -> Ended {
+async fn finish(
+    helper: Helper,
+    message: &[u8],
+    kept: &SharedOutput,
+    stops: Stops<'_>,
+    ends: &TaskTracker,
+) -> Ended {
     let Helper {
         mut child,
         reader,
@@ -202,7 +217,14 @@ async fn finish(helper: Helper, message: &[u8], kept: &SharedOutput, stops: Stop
             let _ = child.start_kill();
         }
     }
-    let status = wait(&mut child).await;
+    let is_gone = matches!(reports.last(), Some(Report::Gone));
+    let status = if is_gone {
+        reports.pop();
+        ends.spawn(async move { wait(&mut child).await });
+        None
+    } else {
+        wait(&mut child).await
+    };
     Ended {
         reports,
         stopped,
@@ -253,15 +275,18 @@ async fn read_output(mut pipe: pipe::Receiver, kept: &SharedOutput) {
     }
 }
 
+/// Up to the last word, or the end of the stream.
 async fn read_reports(reader: BufReader<OwnedReadHalf>, reports: &mut Vec<Report>) {
-    let mut bytes = Vec::new();
+    let mut reader = reader.take(MAX_REPORT_BYTES);
+    let mut line = Vec::new();
     // A helper that is killed resets the connection; what came before counts.
-    let _ = reader.take(MAX_REPORT_BYTES).read_to_end(&mut bytes).await;
-    reports.extend(
-        bytes
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok()),
-    );
+    while let Ok(1..) = reader.read_until(b'\n', &mut line).await {
+        reports.extend(serde_json::from_slice::<Report>(&line).ok());
+        if matches!(reports.last(), Some(Report::Gone)) {
+            return;
+        }
+        line.clear();
+    }
 }
 
 /// Reports that are whole count at once, whatever happens to the rest of the stream.

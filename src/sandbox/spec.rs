@@ -118,6 +118,8 @@ pub(super) enum Report {
     Files(FileReply),
     /// Which walls hold.
     Examined(Examined),
+    /// Nothing of the sandbox is left; the last word of the process that watched it from outside.
+    Gone,
 }
 
 /// A step of the helper that failed.

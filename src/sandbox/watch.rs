@@ -14,6 +14,13 @@ use super::spec::Limits;
 /// Least time between two walks; a walk may take a tenth of the time at most.
 const WALK_PAUSE: Duration = Duration::from_secs(2);
 
+/// The same while a command may make room that an earlier one left none of, and how long it may.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const MAKE_ROOM: Duration = Duration::from_secs(10);
+
+/// What a command that makes room may write meanwhile, such as a folder or a log.
+const ALMOST_NOTHING: u64 = 1024 * 1024;
+
 /// Files and folders of one run for each MiB of its disk: such as are smaller than 8 KiB on average
 /// are meant to exhaust the inodes of the file system.
 const FILES_PER_MIB: u64 = 128;
@@ -142,53 +149,105 @@ fn proportional_kib(pid: i32) -> Option<u64> {
     Some(kib("Pss_Anon:")? + kib("Pss_Shmem:")?)
 }
 
-/// Walks the writable folders in a thread of its own and says once when they are too large.
+/// Walks the writable folders in a thread of its own and says once when they are too large. Where an
+/// earlier command left them too large, this one may make room.
 pub(super) fn disk(view: &View, disk_mib: u64) -> std::io::Result<Receiver<String>> {
     let (sender, receiver) = channel();
     let roots: Vec<PathBuf> = view.writable().cloned().collect();
     std::thread::Builder::new().name("disk".to_owned()).spawn(move || {
+        let limit = Disk::of(disk_mib);
+        let begun = Instant::now();
+        let mut found: Option<Sum> = None;
         loop {
             let started = Instant::now();
-            if let Some(limit) = measure(&roots, disk_mib) {
-                let _ = sender.send(limit);
-                return;
+            let sum = limit.sum(&roots);
+            let over = sum.over.clone().or_else(|| limit.passed(&sum));
+            let makes_room = found.as_ref().is_none_or(|found| {
+                limit.passed(found).is_some()
+                    && begun.elapsed() < MAKE_ROOM
+                    && sum.bytes <= found.bytes.saturating_add(ALMOST_NOTHING)
+                    && sum.files <= found.files
+            });
+            let mut pause = WALK_PAUSE;
+            if let Some(over) = over {
+                if sum.over.is_some() || !makes_room {
+                    let _ = sender.send(over);
+                    return;
+                }
+                pause = LOOK_AGAIN;
             }
-            std::thread::sleep(WALK_PAUSE.max(started.elapsed() * 10));
+            found.get_or_insert(sum);
+            std::thread::sleep(pause.max(started.elapsed() * 10));
         }
     })?;
     Ok(receiver)
 }
 
-fn measure(roots: &[PathBuf], disk_mib: u64) -> Option<String> {
-    let most = disk_mib.saturating_mul(1024 * 1024);
-    let most_files = disk_mib.saturating_mul(FILES_PER_MIB).max(LEAST_FILES);
-    let (mut bytes, mut files) = (0_u64, 0_u64);
-    let mut folders = roots.to_vec();
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            // A folder whose path is longer than the kernel takes could hide any amount.
-            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                return Some("folders nested too deeply".to_owned());
-            }
-            Err(_) => continue,
-        };
-        for entry in entries.flatten() {
-            let Ok(found) = entry.metadata() else { continue };
-            files += 1;
-            bytes = bytes.saturating_add(std::os::unix::fs::MetadataExt::blocks(&found).saturating_mul(512));
-            if bytes > most {
-                return Some(format!("disk over {disk_mib} MiB"));
-            }
-            if files > most_files {
-                return Some(format!("more than {most_files} files"));
-            }
-            if found.is_dir() {
-                folders.push(entry.path());
-            }
+/// What the writable folders hold.
+#[derive(Debug, Default)]
+struct Sum {
+    bytes: u64,
+    files: u64,
+    /// Why nobody counts on: it is far too much already.
+    over: Option<String>,
+}
+
+/// How much they may hold.
+struct Disk {
+    mib: u64,
+    bytes: u64,
+    files: u64,
+}
+
+impl Disk {
+    fn of(mib: u64) -> Self {
+        Self {
+            mib,
+            bytes: mib.saturating_mul(1024 * 1024),
+            files: mib.saturating_mul(FILES_PER_MIB).max(LEAST_FILES),
         }
     }
-    None
+
+    fn passed(&self, sum: &Sum) -> Option<String> {
+        if sum.bytes > self.bytes {
+            Some(format!("disk over {} MiB", self.mib))
+        } else if sum.files > self.files {
+            Some(format!("more than {} files", self.files))
+        } else {
+            None
+        }
+    }
+
+    /// Counts, up to twice as much as may be there.
+    fn sum(&self, roots: &[PathBuf]) -> Sum {
+        let mut sum = Sum::default();
+        let mut folders = roots.to_vec();
+        while let Some(folder) = folders.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                // A folder whose path is longer than the kernel takes could hide any amount.
+                Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                    sum.over = Some("folders nested too deeply".to_owned());
+                    return sum;
+                }
+                Err(_) => continue,
+            };
+            for entry in entries.flatten() {
+                let Ok(found) = entry.metadata() else { continue };
+                sum.files += 1;
+                let blocks = std::os::unix::fs::MetadataExt::blocks(&found);
+                sum.bytes = sum.bytes.saturating_add(blocks.saturating_mul(512));
+                if sum.bytes / 2 > self.bytes || sum.files / 2 > self.files {
+                    sum.over = self.passed(&sum);
+                    return sum;
+                }
+                if found.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        sum
+    }
 }
 
 #[cfg(test)]

@@ -204,7 +204,15 @@ fn a_full_disk_is_stopped() {
             "{}",
             output.output
         );
-        run.ok("rm a b c ~/d").await;
+        let output = run.sh("head -c 4M /dev/zero > more; sleep 30").await;
+        assert_eq!(
+            output.exit,
+            Exit::Limit("disk over 24 MiB".to_owned()),
+            "whoever finds too much there may not add to it: {}",
+            output.output
+        );
+        // However long it takes until it begins to make room, within reason.
+        run.ok("sleep 1; rm a b c ~/d more").await;
         let output = run.sh("head -c 100M /dev/zero > big; echo ended $?").await;
         assert!(
             output.output.contains("ended 153") || output.exit != Exit::Code(0),
