@@ -9,6 +9,7 @@ mod poison;
 mod recover;
 mod resume;
 mod shared;
+mod wire;
 mod zombie;
 
 use forgehand::demo::double::Recorded;
