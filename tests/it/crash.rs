@@ -3,6 +3,7 @@
 //! Never kills at a moment chosen to be easy: moments are random and their seed is printed.
 
 mod commands;
+mod containers;
 mod drain;
 mod kills;
 mod poison;
