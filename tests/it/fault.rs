@@ -4,6 +4,7 @@
 
 mod cluster;
 mod disk;
+mod eio;
 mod limit;
 mod marks;
 #[cfg(feature = "failpoints")]
