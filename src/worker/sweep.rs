@@ -30,6 +30,9 @@ const EVERY: Duration = Duration::from_secs(60);
 /// be made only now, though nobody waits for it any more.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Longest time for the end of one container: what else is left waits for it.
+const END: Duration = Duration::from_secs(20);
+
 /// What was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -331,9 +334,10 @@ impl Sweep {
             let found = Leftover::new(What::Container, &id, "its service is gone");
             left.push(match mode {
                 Mode::Show => found,
-                Mode::Settle => match sandbox::end_orphan(&self.sandbox, &id).await {
-                    Ok(()) => found.done("ended"),
-                    Err(error) => found.done(format!("it stays: {error}")),
+                Mode::Settle => match tokio::time::timeout(END, sandbox::end_orphan(&self.sandbox, &id)).await {
+                    Ok(Ok(())) => found.done("ended"),
+                    Ok(Err(error)) => found.done(format!("it stays: {error}")),
+                    Err(_) => found.done("it stays: the container engine does not get rid of it"),
                 },
             });
         }

@@ -12,7 +12,7 @@ use super::{WHOLE, ask, assert_each_done_once, number, random};
 use crate::databases::Database;
 use crate::process::{Orphans, Place, Program, SLOWLY, Site, finished};
 use crate::sandbox::backends;
-use crate::sandbox::engines::ask as ask_engine;
+use crate::sandbox::engines::{ask as ask_engine, try_to_ask};
 
 /// Longest time until a job ends after the last kill.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -148,7 +148,8 @@ fn hold(site: &Site) -> usize {
     running
         .filter(|container| {
             let id = container["Id"].as_str().expect("an id");
-            let found = ask_engine("GET", &format!("/containers/{id}/json"), "");
+            // One that ends at this moment cannot be held.
+            let found = try_to_ask("GET", &format!("/containers/{id}/json"), "").unwrap_or_default();
             let first = found["State"]["Pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
             let first = first.and_then(Pid::from_raw);
             first.is_some_and(|first| kill_process(first, Signal::STOP).is_ok())
