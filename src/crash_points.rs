@@ -47,7 +47,7 @@
 //!
 //! A worker that is frozen and wakes up (a zombie) is shut out twice: each of its writes carries a
 //! fence and a token that are not in force any more, and by its own clock it stops calling GitHub
-//! *M* before its lease ends.
+//! *M* before its lease ends: nothing is written there, looked up, or fetched ([`crate::right`]).
 //!
 //! # The database goes away
 //!
@@ -58,7 +58,7 @@
 //! | PostgreSQL restarts | workers go on when it answers; leases that ended meanwhile are taken back by somebody, and the old holder is shut out |
 //! | a failover loses the last second | fences may repeat, tokens of 128 bits do not. An effect whose row went back to `pending` is looked up before it is made |
 //! | power fails under SQLite | every acknowledged transaction was synced (`synchronous = FULL`); a group that was not is undone as a whole, and nobody was told of it |
-//! | the disk is full | the transaction fails as a whole, GitHub is told that its delivery was not taken |
+//! | the disk is full, or answers with errors | the transaction fails as a whole, GitHub is told that its delivery was not taken; the log says what is the matter |
 //!
 //! # The loops
 //!
@@ -70,8 +70,8 @@
 //!
 //! In `tests/it`: `fault::points` (every failpoint: a crash, an error, a hang of two leases, on both
 //! databases), `fault::receiver`, `fault::postgres` and `fault::sqlite` (broken connections, lost
-//! answers, restarts, locks, torn logs), `fault::disk` (no room), `crash::kills` (`kill -9` at random
-//! moments), `crash::zombie` (frozen workers), `crash::drain` (orderly ends), `crash::poison` (a job
+//! answers, restarts, locks, torn logs), `fault::disk` (no room), `fault::eio` (a disk that fails),
+//! `crash::kills` and `crash::containers` (`kill -9` at random moments), `crash::zombie` (frozen workers), `crash::drain` (orderly ends), `crash::poison` (a job
 //! that takes its workers down), `crash::shared` and `cluster::partition` (several processes, networks
 //! that are cut), `cluster::replicas` (schedulers), `effects::faults` and `effects::schedule` (what GitHub
 //! can answer, and schedules of crashes and late calls), `reconcile` (a service that was away),

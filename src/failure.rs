@@ -55,6 +55,7 @@ impl From<GitError> for JobError {
             GitError::Unavailable(_) | GitError::Failed(_) | GitError::Unauthorized(_) | GitError::Moved(_) => {
                 JobError::Retry(error.to_string())
             }
+            GitError::Withheld(_) => JobError::LeaseLost,
             GitError::NotFound(_) | GitError::Refused(_) | GitError::Policy(_) => JobError::Fail(error.to_string()),
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::ids::{BranchName, CommitSha};
+use crate::right::Right;
 use crate::secret::Secret;
 
 mod bundle;
@@ -71,6 +72,9 @@ pub enum GitError {
     /// What the sandbox made breaks a rule; one line per violation.
     #[error("the change breaks the rules for trees:\n{}", .0.join("\n"))]
     Policy(Vec<String>),
+    /// The server was not asked: the caller's right to was over.
+    #[error("{0} was not done, because the right to it may be over")]
+    Withheld(String),
     /// Anything else.
     #[error("git failed: {0}")]
     Failed(String),
@@ -90,6 +94,7 @@ pub struct Remote {
 pub struct Git {
     program: Arc<Path>,
     version: Arc<str>,
+    right: Right,
 }
 
 /// How one path changed.
@@ -176,8 +181,18 @@ impl Git {
         Ok(Self {
             program: program.into(),
             version: version.into(),
+            right: Right::default(),
         })
     }
+
+    /// The same git, which speaks with other machines only while a right holds. It is looked at right
+    /// before each call.
+    #[must_use]
+    pub fn only_while(mut self, right: &Right) -> Self {
+        self.right = right.clone();
+        self
+    }
+
     /// The version found, for `doctor`.
     pub fn version(&self) -> &str {
         &self.version
@@ -279,7 +294,7 @@ impl Git {
     }
 
     fn call(&self, fixed: &[&str]) -> run::Call<'_> {
-        run::Call::new(&self.program, fixed)
+        run::Call::new(&self.program, &self.right, fixed)
     }
 
     /// Creates or refreshes the mirror under its lock: branches, tags, and the given extra

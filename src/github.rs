@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use crate::clock::Clock;
 use crate::config::GitHubConfig;
 use crate::ids::{AppId, InstallationId, RepoId, RepoName};
+use crate::right::Right;
 use crate::secret::{Redactor, Secret};
 
 mod advisories;
@@ -68,6 +69,7 @@ pub use threads::{ReviewThread, ThreadComment};
 pub struct GitHub {
     shared: Arc<Shared>,
     gate: Option<Arc<dyn Gate>>,
+    right: Right,
 }
 
 struct Shared {
@@ -88,7 +90,7 @@ pub struct RepoClient {
     name: RepoName,
     scope: TokenScope,
     gate: Option<Arc<dyn Gate>>,
-    may_write: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    right: Right,
 }
 
 impl GitHub {
@@ -115,6 +117,7 @@ impl GitHub {
         Ok(Self {
             shared: Arc::new(shared),
             gate: None,
+            right: Right::default(),
         })
     }
 
@@ -122,6 +125,13 @@ impl GitHub {
     #[must_use]
     pub fn with_gate(mut self, gate: Arc<dyn Gate>) -> Self {
         self.gate = Some(gate);
+        self
+    }
+
+    /// The same, whose clients for repositories and all that they ask are bound to a right.
+    #[must_use]
+    pub fn only_while(mut self, right: &Right) -> Self {
+        self.right = right.clone();
         self
     }
 
@@ -133,7 +143,7 @@ impl GitHub {
     /// `GET /app`.
     pub async fn app(&self) -> Result<App, GitHubError> {
         let call = Call::get(&["app"]);
-        self.shared.as_app(&call).await?.json(&call)
+        self.as_app(&call).await?.json(&call)
     }
 
     /// `GET /repos/{owner}/{repo}/installation`.
@@ -143,7 +153,7 @@ impl GitHub {
             id: InstallationId,
         }
         let call = Call::get(&["repos", repo.owner(), repo.name(), "installation"]);
-        let installation: Installation = self.shared.as_app(&call).await?.json(&call)?;
+        let installation: Installation = self.as_app(&call).await?.json(&call)?;
         Ok(installation.id)
     }
 
@@ -160,7 +170,7 @@ impl GitHub {
                 need: Need::Usual,
             },
             gate: self.gate.clone(),
-            may_write: None,
+            right: self.right.clone(),
         }
     }
 
@@ -175,11 +185,12 @@ impl GitHub {
 }
 
 impl RepoClient {
-    /// The same client, whose writes are sent only while `check` says yes. It is asked when a
-    /// write's turn has come, right before it is sent: waiting for the turn takes a while.
+    /// The same client, whose calls are sent only while `check` says yes, reads and those for tokens
+    /// too. It is asked when a call's turn has come, right before it is sent: waiting for the turn
+    /// takes a while.
     #[must_use]
     pub fn only_while(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.may_write = Some(Arc::new(check));
+        self.right = Right::new(check);
         self
     }
 
@@ -204,13 +215,13 @@ impl RepoClient {
 
     /// The token for git, minted or cached; at least ten minutes of its life are left.
     pub async fn git_token(&self) -> Result<Secret, GitHubError> {
-        self.shared.token(self.scope).await
+        self.token(self.scope).await
     }
 
     /// A new token for git after the remote refused `refused`. The refused one is forgotten.
     pub async fn git_token_after(&self, refused: &Secret) -> Result<Secret, GitHubError> {
         self.shared.tokens.forget(self.scope, refused).await;
-        self.shared.token(self.scope).await
+        self.token(self.scope).await
     }
 
     /// Ends the cached tokens at GitHub (`DELETE /installation/token`), so that nothing that may

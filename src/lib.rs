@@ -70,6 +70,7 @@ pub mod ids;
 pub mod language;
 pub mod money;
 pub mod phrase;
+pub mod right;
 pub mod secret;
 pub mod text;
 // nouns

@@ -15,6 +15,7 @@ use crate::ledger::Caps;
 use crate::phrase::Language;
 use crate::phrase::money::Used;
 use crate::queue::Pulse;
+use crate::right::Right;
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError};
 
@@ -100,6 +101,14 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// The same for a job in hand: nothing is sent or asked once the right to is over.
+    #[must_use]
+    pub fn only_while(mut self, right: &Right) -> Self {
+        self.github = self.github.only_while(right);
+        self.git = self.git.only_while(right);
+        self
+    }
+
     /// A client that may write to the job's repository.
     pub fn client(&self, job: &Job) -> RepoClient {
         self.github

@@ -24,6 +24,11 @@ const MAX_RETRY: Duration = Duration::from_secs(15 * 60);
 /// Most expired leases handled in one scan.
 const RECOVER_BATCH: u32 = 100;
 
+/// Time between two looks for leases that ended.
+pub fn recover_every(config: &QueueConfig) -> Duration {
+    config.lease_seconds / 6
+}
+
 /// The queue of one process.
 #[derive(Clone)]
 pub struct Queue {

@@ -21,8 +21,9 @@ use crate::ledger::Ledger;
 use crate::milestone::Limits;
 use crate::phrase::reason;
 use crate::publish::{self, Publisher};
-use crate::queue::{Pulse, Queue};
+use crate::queue::{Pulse, Queue, recover_every};
 use crate::recorder::Recorder;
+use crate::right::Right;
 use crate::run::{self, Ports};
 use crate::store::{StoreError, Tx};
 use crate::workspace::remove_all;
@@ -94,8 +95,9 @@ impl Worker {
                 Ok(claimed) => {
                     let is_any = !claimed.is_empty();
                     for leased in claimed {
-                        let (worker, drain) = (self.clone(), stop.clone());
-                        at_work.spawn(async move { worker.work_on(leased, begun, &drain).await });
+                        let pulse = Pulse::since(begun, self.queue.silence_limit());
+                        let (worker, drain) = (self.while_alive(&pulse), stop.clone());
+                        at_work.spawn(async move { worker.work_on(leased, pulse, &drain).await });
                     }
                     if is_any {
                         continue;
@@ -153,13 +155,24 @@ impl Worker {
                 Err(error) => tracing::warn!(?error, "reminders could not be looked for"),
             }
             tokio::select! {
-                () = tokio::time::sleep(self.queue.config().lease_seconds / 6) => {}
+                () = tokio::time::sleep(recover_every(self.queue.config())) => {}
                 () = stop.cancelled() => {}
             }
         }
     }
 
-    async fn work_on(&self, leased: LeasedJob, begun: Duration, drain: &CancellationToken) {
+    /// The same for one job: its ports reach nobody once its lease may have ended.
+    fn while_alive(&self, pulse: &Pulse) -> Self {
+        let pulse = pulse.clone();
+        let right = Right::new(move || pulse.is_alive());
+        let mut worker = self.clone();
+        worker.publisher = worker.publisher.only_while(&right);
+        worker.ports.git = worker.ports.git.only_while(&right);
+        worker.ports.trees = worker.ports.trees.map(|trees| trees.only_while(&right));
+        worker
+    }
+
+    async fn work_on(&self, leased: LeasedJob, pulse: Pulse, drain: &CancellationToken) {
         let job = &leased.job;
         let span = tracing::info_span!("job", job.id = %job.id, repo = %job.repo, subject = %job.subject, fence = leased.lease.fence);
         let _entered = span.enter();
@@ -172,7 +185,7 @@ impl Worker {
                 self.ports.redactor.clone(),
             )
             .with_ledger(self.ledger(&leased)),
-            pulse: Pulse::since(begun, self.queue.silence_limit()),
+            pulse,
             cancel: CancellationToken::new(),
             cancelled_by_person: Arc::default(),
             released: Arc::default(),

@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 
 use super::GitError;
 use super::remote::Target;
+use crate::right::Right;
 use crate::text;
 
 /// Keys that decide whether git runs programs, follows links or believes what it receives. They
@@ -98,6 +99,7 @@ impl Output {
 /// A git call being put together.
 pub(super) struct Call<'a> {
     program: &'a Path,
+    right: &'a Right,
     git_dir: Option<&'a Path>,
     config: Vec<String>,
     arguments: Vec<OsString>,
@@ -114,9 +116,10 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// A call of `program` with the subcommand and its fixed options.
-    pub(super) fn new(program: &'a Path, fixed: &[&str]) -> Self {
+    pub(super) fn new(program: &'a Path, right: &'a Right, fixed: &[&str]) -> Self {
         Self {
             program,
+            right,
             git_dir: None,
             config: Vec::new(),
             arguments: fixed.iter().map(OsString::from).collect(),
@@ -214,6 +217,10 @@ impl<'a> Call<'a> {
     /// Runs it and leaves the judgement of exit code and output to the caller.
     pub(super) async fn output(mut self) -> Result<Output, GitError> {
         let name = self.name();
+        // Right before: whoever waited for its turn may have waited for too long.
+        if self.remote.is_some() && !self.right.holds() {
+            return Err(GitError::Withheld(name));
+        }
         let stdin = std::mem::take(&mut self.stdin);
         let mut command = self.command();
         command.stdin(self.stdin_file.take().map_or_else(Stdio::piped, Stdio::from));

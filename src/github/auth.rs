@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::ids::{AppId, InstallationId, RepoId};
+use crate::right::Right;
 use crate::secret::Secret;
 
 use super::client::{Answer, Call, Need};
 use super::error::GitHubError;
 use super::gate::{Admission, Left};
-use super::{Access, RepoClient, Shared};
+use super::{Access, GitHub, RepoClient, Shared};
 
 /// GitHub's clock may be behind ours by this much.
 const JWT_BACKDATED: TimeDelta = TimeDelta::seconds(60);
@@ -164,7 +165,7 @@ impl TokenCache {
 
 impl Shared {
     /// A call in the App's own name.
-    pub(super) async fn as_app(&self, call: &Call) -> Result<Answer, GitHubError> {
+    async fn as_app(&self, call: &Call) -> Result<Answer, GitHubError> {
         let statement = self.key.statement(self.api.clock.now());
         let statement = statement.map_err(|error| GitHubError::Unauthorized {
             what: call.what(),
@@ -173,8 +174,8 @@ impl Shared {
         self.api.send(call, Some(&statement)).await
     }
 
-    /// The token for this scope, minted or cached.
-    pub(super) async fn token(&self, scope: TokenScope) -> Result<Secret, GitHubError> {
+    /// The token for this scope, cached, or minted while the right holds.
+    async fn token(&self, scope: TokenScope, right: &Right) -> Result<Secret, GitHubError> {
         #[derive(Deserialize)]
         struct Minted {
             token: Secret,
@@ -190,6 +191,7 @@ impl Shared {
         }
         *cached = None;
         let call = scope.request();
+        check(right, &call)?;
         let minted = match self.as_app(&call).await {
             // An App is asked for an optional permission only here, and may lack it.
             Err(GitHubError::Rejected { what, detail }) if scope.need != Need::Usual => {
@@ -207,7 +209,29 @@ impl Shared {
     }
 }
 
+/// Nothing is sent for a caller whose right is over.
+fn check(right: &Right, call: &Call) -> Result<(), GitHubError> {
+    if right.holds() {
+        Ok(())
+    } else {
+        Err(GitHubError::Withheld { what: call.what() })
+    }
+}
+
+impl GitHub {
+    /// A call in the App's own name, while the right holds.
+    pub(super) async fn as_app(&self, call: &Call) -> Result<Answer, GitHubError> {
+        check(&self.right, call)?;
+        self.shared.as_app(call).await
+    }
+}
+
 impl RepoClient {
+    /// The token for a scope, minted or cached.
+    pub(super) async fn token(&self, scope: TokenScope) -> Result<Secret, GitHubError> {
+        self.shared.token(scope, &self.right).await
+    }
+
     /// A call with this client's token. A refused token is replaced once: it may have been
     /// revoked or have ended early, and a refused call did nothing.
     pub(super) async fn send(&self, call: &Call) -> Result<Answer, GitHubError> {
@@ -237,11 +261,11 @@ impl RepoClient {
             need: call.need,
             ..self.scope
         };
-        let token = self.shared.token(scope).await?;
+        let token = self.token(scope).await?;
         match self.send_with(call, page, &token).await {
             Err(GitHubError::Unauthorized { .. }) => {
                 self.shared.tokens.forget(scope, &token).await;
-                let token = self.shared.token(scope).await?;
+                let token = self.token(scope).await?;
                 self.send_with(call, page, &token).await
             }
             other => other,
@@ -252,6 +276,7 @@ impl RepoClient {
         let api = &self.shared.api;
         let answer = if call.reads() {
             self.admit(call).await?;
+            check(&self.right, call)?;
             match page {
                 Some(page) => api.send_to(call, page.clone(), Some(token)).await,
                 None => api.send(call, Some(token)).await,
@@ -262,9 +287,7 @@ impl RepoClient {
             let wait = self.admit(call).await?;
             tokio::time::sleep(wait).await;
             // Asked last: waiting takes a while.
-            if self.may_write.as_ref().is_some_and(|may_write| !may_write()) {
-                return Err(GitHubError::Withheld { what: call.what() });
-            }
+            check(&self.right, call)?;
             api.send(call, Some(token)).await
         };
         match answer {

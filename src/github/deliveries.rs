@@ -84,7 +84,7 @@ impl GitHub {
         call.query.push(("per_page", PER_PAGE.to_string()));
         call.query.extend(cursor.map(|cursor| ("cursor", cursor)));
         call.unless = known.as_ref().map(|known| known.etag.clone());
-        let answer = self.shared.as_app(&call).await?;
+        let answer = self.as_app(&call).await?;
         if let Some(known) = known.filter(|_| answer.is_unchanged) {
             return Ok(known);
         }
@@ -117,7 +117,7 @@ impl GitHub {
         }
         let id = id.to_string();
         let call = Call::get(&["app", "hook", "deliveries", &id]);
-        let detail: Detail = self.shared.as_app(&call).await?.json(&call)?;
+        let detail: Detail = self.as_app(&call).await?.json(&call)?;
         Ok(detail.request.payload.to_string())
     }
 }

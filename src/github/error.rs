@@ -74,8 +74,8 @@ pub enum GitHubError {
         /// GitHub's words.
         detail: String,
     },
-    /// Nothing was sent: the caller's right to write was over when its turn came.
-    #[error("{what} was not sent, because the right to write may be over")]
+    /// Nothing was sent: the caller's right to it was over when its turn came.
+    #[error("{what} was not sent, because the right to it may be over")]
     Withheld {
         /// Method and path.
         what: String,

@@ -43,7 +43,7 @@ impl GitHub {
             json!({"repositories": [repo.name()], "permissions": {"metadata": "read"}}),
         )
         .repeatable();
-        let minted: Minted = self.shared.as_app(&call).await?.json(&call)?;
+        let minted: Minted = self.as_app(&call).await?.json(&call)?;
         self.shared.redactor.add_passing(&minted.token);
         let found = minted.repositories.into_iter().next();
         let found = found.ok_or_else(|| GitHubError::NotFound {

@@ -19,6 +19,10 @@ impl From<sqlx::Error> for StoreError {
             Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed | Error::BeginFailed => {
                 StoreError::Unavailable(error.to_string())
             }
+            Error::Database(_) if is_of_disk(&error) => StoreError::Unavailable(format!(
+                "the disk below the file of database.url did not do what it was asked; the kernel's log (dmesg) tells \
+                 more. Free it or mend it: the service goes on by itself when it works ({error})"
+            )),
             Error::Database(_) if may_pass(&error) => StoreError::Unavailable(error.to_string()),
             Error::Database(_) if is_damaged(&error) => StoreError::Corrupt(format!(
                 "the file is damaged; keep a copy of it, and put a backup in its place ({error})"
@@ -72,11 +76,21 @@ fn may_pass(error: &sqlx::Error) -> bool {
 
 /// CORRUPT and NOTADB of SQLite. A server says such things of itself in its own log.
 fn is_damaged(error: &sqlx::Error) -> bool {
+    is_of_sqlite(error, &[11, 26])
+}
+
+/// IOERR and FULL of SQLite, likewise.
+fn is_of_disk(error: &sqlx::Error) -> bool {
+    is_of_sqlite(error, &[10, 13])
+}
+
+/// The lower byte is the primary code.
+fn is_of_sqlite(error: &sqlx::Error, primary: &[i32]) -> bool {
     let Some(error) = error.as_database_error() else {
         return false;
     };
     let code: Option<i32> = error.code().and_then(|code| code.parse().ok());
-    error.try_downcast_ref::<SqliteError>().is_some() && code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
+    error.try_downcast_ref::<SqliteError>().is_some() && code.is_some_and(|code| primary.contains(&(code & 0xff)))
 }
 
 /// Classes and codes of PostgreSQL: connection, sign-in, missing database, deadlock and

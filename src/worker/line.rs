@@ -12,6 +12,7 @@ use super::Worker;
 use crate::ids::{CommentId, JobId};
 use crate::job::{Job, JobError, JobState};
 use crate::publish;
+use crate::queue::Pulse;
 use crate::store::{JobFilter, StoreError};
 
 /// Least pause between two looks for requests that wait.
@@ -53,8 +54,10 @@ impl Worker {
         let mut line = Line::default();
         let pause = self.queue.config().poll_seconds.max(MIN_PAUSE);
         while !stop.is_cancelled() {
+            // What is seen now says nothing to a process that stood still meanwhile.
+            let pulse = Pulse::new(self.queue.silence_limit());
             match self.waiting_jobs().await {
-                Ok(waiting) => line.look(self, &waiting, stop).await,
+                Ok(waiting) => line.look(&self.while_alive(&pulse), &pulse, &waiting, stop).await,
                 Err(error) => tracing::warn!(%error, "waiting jobs could not be looked for"),
             }
             tokio::select! {
@@ -86,13 +89,13 @@ impl Worker {
 }
 
 impl Line {
-    async fn look(&mut self, worker: &Worker, waiting: &[Job], stop: &CancellationToken) {
+    async fn look(&mut self, worker: &Worker, pulse: &Pulse, waiting: &[Job], stop: &CancellationToken) {
         let waits = |id: &JobId| waiting.iter().any(|job| job.id == *id);
         self.greeted.retain(waits);
         self.tried.retain(waits);
         self.shown.retain(|id, _| waits(id));
         for job in waiting {
-            if stop.is_cancelled() {
+            if stop.is_cancelled() || !pulse.is_alive() {
                 return;
             }
             if self.greeted.insert(job.id.clone())

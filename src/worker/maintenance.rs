@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ids::JobId;
 use crate::job::JobState;
-use crate::queue::{Queue, recovered_ids};
+use crate::queue::{Queue, recover_every, recovered_ids};
 use crate::retention::{Passed, Retention, Turn};
 use crate::store::{JobFilter, Store, StoreError};
 use crate::workspace::{jobs_with_folders, remove_all};
@@ -28,7 +28,7 @@ const RETAIN_EVERY: TimeDelta = TimeDelta::hours(1);
 pub async fn maintain(queue: &Queue, retention: &Retention, stop: &CancellationToken) {
     tokio::join!(
         recover_and_tidy(queue, &retention.store, &retention.state_dir, stop),
-        retain(retention, queue.config().lease_seconds / 6, stop)
+        retain(retention, recover_every(queue.config()), stop)
     );
 }
 
@@ -54,7 +54,7 @@ async fn retain(retention: &Retention, pause: Duration, stop: &CancellationToken
 }
 
 async fn recover_and_tidy(queue: &Queue, store: &Store, state_dir: &Path, stop: &CancellationToken) {
-    let pause = queue.config().lease_seconds / 6;
+    let pause = recover_every(queue.config());
     let mut tidied: Option<Instant> = None;
     let mut clock_of_leases = WatchClock::new(queue.config().lease_seconds);
     while !stop.is_cancelled() {

@@ -26,6 +26,12 @@ pub use branches::branches;
 const MAX_ROWS: u32 = 1_000;
 /// Time between two sweeps of a service.
 const EVERY: Duration = Duration::from_secs(60);
+/// The same after the first one. What the service before this one had asked the container engine for may
+/// be made only now, though nobody waits for it any more.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Longest time for the end of one container: what else is left waits for it.
+const END: Duration = Duration::from_secs(20);
 
 /// What was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -125,6 +131,7 @@ impl Sweep {
     pub async fn keep(&self, stop: &CancellationToken) {
         // Where the scheduler is in the same process, it has just looked at the folders.
         let mut is_first = true;
+        let mut pause = SOON;
         while !stop.is_cancelled() {
             if !is_first {
                 match self.folders(Mode::Settle).await {
@@ -144,9 +151,10 @@ impl Sweep {
             }
             self.containers(Mode::Settle).await.iter().for_each(tell);
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => {}
             }
+            pause = (pause * 2).min(EVERY);
         }
     }
 
@@ -326,9 +334,10 @@ impl Sweep {
             let found = Leftover::new(What::Container, &id, "its service is gone");
             left.push(match mode {
                 Mode::Show => found,
-                Mode::Settle => match sandbox::end_orphan(&self.sandbox, &id).await {
-                    Ok(()) => found.done("ended"),
-                    Err(error) => found.done(format!("it stays: {error}")),
+                Mode::Settle => match tokio::time::timeout(END, sandbox::end_orphan(&self.sandbox, &id)).await {
+                    Ok(Ok(())) => found.done("ended"),
+                    Ok(Err(error)) => found.done(format!("it stays: {error}")),
+                    Err(_) => found.done("it stays: the container engine does not get rid of it"),
                 },
             });
         }

@@ -16,6 +16,7 @@ use super::stock::Stock;
 use crate::config::{SandboxConfig, WorkspaceConfig};
 use crate::git::{Git, Laying, Place, PreparedTree, Remote, Step};
 use crate::ids::{CommitSha, RepoId};
+use crate::right::Right;
 use crate::sandbox;
 
 /// Most files and folders in which a workspace differs from the tree it lies on. With more, a tree of
@@ -62,6 +63,15 @@ impl Trees {
             sandbox: sandbox.clone(),
             laying: Arc::default(),
         })
+    }
+
+    /// The same, whose git is bound to a right.
+    #[must_use]
+    pub fn only_while(&self, right: &Right) -> Self {
+        Self {
+            git: self.git.clone().only_while(right),
+            ..self.clone()
+        }
     }
 
     /// Those of one repository: by number, because names can move.

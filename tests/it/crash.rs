@@ -3,12 +3,14 @@
 //! Never kills at a moment chosen to be easy: moments are random and their seed is printed.
 
 mod commands;
+mod containers;
 mod drain;
 mod kills;
 mod poison;
 mod recover;
 mod resume;
 mod shared;
+mod wire;
 mod zombie;
 
 use forgehand::demo::double::Recorded;

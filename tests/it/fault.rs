@@ -4,6 +4,8 @@
 
 mod cluster;
 mod disk;
+mod eio;
+mod limit;
 mod marks;
 #[cfg(feature = "failpoints")]
 mod points;

@@ -21,6 +21,7 @@ mod conversation;
 mod deliveries;
 mod drafts;
 mod effects;
+mod fairness;
 mod group;
 mod invariants;
 mod jobs;

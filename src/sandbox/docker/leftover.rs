@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::time::Duration;
 
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
@@ -14,6 +15,9 @@ use super::engine::Engine;
 
 /// Says which process a container belongs to.
 pub(super) const OWNER_LABEL: &str = "forgehand.owner";
+
+/// Longest wait of a run for the removal of what others left: it takes a part of a second.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// Our process: boot of the machine, process namespace, number, start.
 pub(super) fn own_label() -> String {
@@ -32,10 +36,18 @@ pub(super) fn own_label() -> String {
     )
 }
 
-/// Removes what dead services left. Best effort: the run at hand does not depend on it.
-pub(super) async fn sweep(engine: &Engine) {
-    for id in found(engine).await {
-        remove(&engine.docker, &id).await;
+/// Removes what dead services left. Best effort: the run at hand does not depend on it, and waits for
+/// no container that the engine itself does not get rid of.
+pub(super) async fn sweep_for_a_moment(engine: &Engine) {
+    let sweep = async {
+        for id in found(engine).await {
+            remove(&engine.docker, &id).await;
+        }
+    };
+    if tokio::time::timeout(MOMENT, sweep).await.is_err() {
+        tracing::warn!(
+            "the container engine does not get rid of what a dead service left; the run begins all the same"
+        );
     }
 }
 

@@ -38,7 +38,7 @@ pub(in crate::sandbox) async fn open(
 ) -> Result<DockerSandbox, SandboxError> {
     let engine = engine::connect(config).await?;
     let image = image::find(&engine, config).await?;
-    leftover::sweep(&engine).await;
+    leftover::sweep_for_a_moment(&engine).await;
     let identity = identity(&engine, config, slot)?;
     let way_out = way_out.cloned();
     let helper = config.helper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));

@@ -2,6 +2,7 @@
 //! of the night; the clock that judges leases is the database's, and when that one jumps, what it says of
 //! leases is not acted upon for a while. Never waits for a time to pass on a clock that is moved.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -15,7 +16,7 @@ use forgehand::store::Store;
 use super::PATIENCE;
 use crate::crash::{WHOLE, ask, assert_each_done_once};
 use crate::databases::Database;
-use crate::process::{LEASE, Site, finished, jobs_of};
+use crate::process::{LEASE, Place, Program, Site, finished, jobs_of};
 
 /// How a clock goes wrong in the middle of a job.
 #[derive(Debug, Clone, Copy)]
@@ -172,36 +173,141 @@ async fn with_a_clock_of_its_own(database: &Database) {
         .await;
 }
 
+/// The clock that judges leases.
+enum Judge<'a> {
+    /// A row of PostgreSQL.
+    Row(&'a Database),
+    /// SQLite has none but the machine's. The service is shown another one, by faketime, and what it reads
+    /// says how far it is off. GitHub goes by the same, or no statement of ours would be valid there.
+    Machine { file: PathBuf, github: Clock },
+}
+
+impl Judge<'_> {
+    async fn set(&self, shown: &str, rate: u32) {
+        let Judge::Row(database) = self else {
+            panic!("only a row is set in words")
+        };
+        let moved =
+            format!("UPDATE moved.clock SET shown = {shown}, since = pg_catalog.clock_timestamp(), rate = {rate}");
+        database.execute(&moved).await;
+    }
+
+    /// Shows that much more than the time, in one step for whoever reads it.
+    fn show(file: &Path, github: &Clock, ahead: TimeDelta) {
+        let draft = file.with_extension("draft");
+        let seconds = ahead.as_seconds_f64();
+        std::fs::write(&draft, format!("{seconds:+.3}\n")).unwrap();
+        std::fs::rename(draft, file).unwrap();
+        set(github, Utc::now() + ahead);
+    }
+
+    /// It goes wrong.
+    async fn go_wrong(&self, moved: Move) {
+        match (self, moved) {
+            (Judge::Row(_), Move::By(seconds)) => {
+                let shown = format!("moved.clock_timestamp() + INTERVAL '{seconds} s'");
+                self.set(&shown, 1).await;
+            }
+            (Judge::Row(_), Move::To(time)) => self.set(&format!("TIMESTAMPTZ '{time}'"), 1).await,
+            (Judge::Row(_), Move::Fast) => self.set("moved.clock_timestamp()", 10).await,
+            (Judge::Machine { file, github }, Move::By(seconds)) => {
+                Self::show(file, github, TimeDelta::seconds(seconds));
+            }
+            (Judge::Machine { file, github }, Move::To(time)) => Self::show(file, github, at(time) - Utc::now()),
+            (Judge::Machine { .. }, Move::Fast) => {}
+        }
+    }
+
+    /// Goes on being wrong, so long after it began to be.
+    async fn go_on(&self, moved: Move, since: Duration) {
+        match (self, moved) {
+            (Judge::Row(_), Move::Fast) if since > FAST => self.set("moved.clock_timestamp()", 1).await,
+            (Judge::Machine { file, github }, Move::Fast) => {
+                let ahead = TimeDelta::from_std(since.min(FAST) * 9).unwrap();
+                Self::show(file, github, ahead);
+            }
+            _ => {}
+        }
+    }
+
+    /// It shows the time again.
+    async fn go_right(&self) {
+        match self {
+            Judge::Row(_) => self.set("pg_catalog.clock_timestamp()", 1).await,
+            Judge::Machine { file, github } => Self::show(file, github, TimeDelta::zero()),
+        }
+    }
+}
+
+/// How long a clock runs fast.
+const FAST: Duration = Duration::from_secs(2);
+
+/// faketime's library, which Debian has in a folder of the machine's kind. `None` where it is not
+/// installed, which is a failure where everything has to be there.
+fn faketime() -> Option<PathBuf> {
+    let kinds = std::fs::read_dir("/usr/lib").unwrap().flatten();
+    let found = kinds
+        .map(|kind| kind.path().join("faketime/libfaketimeMT.so.1"))
+        .find(|library| library.exists());
+    if found.is_none() {
+        eprintln!("NOT TRIED: the machine's clock is moved by faketime, which is not installed");
+        assert!(std::env::var_os("FORGEHAND_TEST_ALL").is_none(), "faketime is missing");
+    }
+    found
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn fi8_leases_outlive_a_jump_of_the_clock_that_judges_them() {
+async fn fi8_leases_outlive_a_jump_of_the_clock_that_judges_them_on_postgres() {
     let database = Database::postgres().await;
     with_a_clock_of_its_own(&database).await;
     let site = Site::open(database).await;
-    let set = async |shown: &str, rate: u32| {
-        let moved =
-            format!("UPDATE moved.clock SET shown = {shown}, since = pg_catalog.clock_timestamp(), rate = {rate}");
-        site.database.execute(&moved).await;
+    let service = site.program("service", WHOLE);
+    leases_outlive_jumps(&site, service, Judge::Row(&site.database)).await;
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fi8_leases_outlive_a_jump_of_the_clock_that_judges_them_on_sqlite() {
+    let Some(library) = faketime() else { return };
+    let github = Clock::manual(Utc::now());
+    let site = Site::open_at(Database::sqlite(), github.clone()).await;
+    let file = site.folder().join("ahead");
+    // By a clock that shows another year everything is old, and would be moved away.
+    let keep = Place {
+        more: "[retention]\nruns_days = 0\ndeliveries_days = 36500\n".to_owned(),
+        ..site.here()
     };
-    let mut service = site.program("service", WHOLE);
+    let mut service = site.program_at("service", WHOLE, &keep);
+    for (name, value) in [
+        ("LD_PRELOAD", library.display().to_string()),
+        ("FAKETIME_TIMESTAMP_FILE", file.display().to_string()),
+        ("FAKETIME_NO_CACHE", "1".to_owned()),
+        ("NO_FAKE_STAT", "1".to_owned()),
+        // What a clock shows is moved, not how long a moment lasts.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ] {
+        service.env.push((name.to_owned(), value));
+    }
+    let judge = Judge::Machine { file, github };
+    judge.go_right().await;
+    leases_outlive_jumps(&site, service, judge).await;
+    site.close().await;
+}
+
+async fn leases_outlive_jumps(site: &Site, mut service: Program, judge: Judge<'_>) {
     service.start().await;
     let store = site.database.open().await;
     let mut issues = Vec::new();
     let (mut lost, mut soonest) = (0, Duration::MAX);
     for (what, moved) in MOVES {
-        let issue = ask(&site, issues.len(), "It prints a difference.");
+        let issue = ask(site, issues.len(), "It prints a difference.");
         issues.push(issue);
-        in_hand(&site, &store, issue).await;
+        in_hand(site, &store, issue).await;
         let jumped = Instant::now();
-        match moved {
-            Move::By(seconds) => set(&format!("moved.clock_timestamp() + INTERVAL '{seconds} s'"), 1).await,
-            Move::To(time) => set(&format!("TIMESTAMPTZ '{time}'"), 1).await,
-            Move::Fast => set("moved.clock_timestamp()", 10).await,
-        }
+        judge.go_wrong(moved).await;
         let job = site
             .wait(what, PATIENCE, async || {
-                if matches!(moved, Move::Fast) && jumped.elapsed() > Duration::from_secs(2) {
-                    set("moved.clock_timestamp()", 1).await;
-                }
+                judge.go_on(moved, jumped.elapsed()).await;
                 finished(&store, issue).await
             })
             .await;
@@ -215,20 +321,20 @@ async fn fi8_leases_outlive_a_jump_of_the_clock_that_judges_them() {
             );
         }
         // Under the clock as it is now, everything goes on.
-        let issue = ask(&site, issues.len(), "It prints a difference.");
+        let issue = ask(site, issues.len(), "It prints a difference.");
         issues.push(issue);
         let job = site.wait(what, PATIENCE, async || finished(&store, issue).await).await;
         assert_eq!((job.state, job.fence), (JobState::Done, 1), "{what}");
-        set("pg_catalog.clock_timestamp()", 1).await;
+        judge.go_right().await;
     }
     eprintln!(
-        "{} clocks of a database moved; {lost} leases seemed to be over, and the soonest of these jobs was done {soonest:.1?} \
+        "{} times the clock of {} moved; {lost} leases seemed to be over, and the soonest of these jobs was done {soonest:.1?} \
          after the jump",
-        MOVES.len()
+        MOVES.len(),
+        site.database.kind()
     );
     assert!(lost > 0, "no jump met a lease");
-    assert_each_done_once(&site, &store, &service, &issues).await;
+    assert_each_done_once(site, &store, &service, &issues).await;
     service.stop().await;
     store.close().await;
-    site.close().await;
 }

@@ -94,7 +94,7 @@ async fn kill_again_and_again(database: Database) {
 }
 
 /// Tokens live in memory: nothing of a killed process tells one.
-fn assert_no_token_is_kept(folder: &std::path::Path) {
+pub fn assert_no_token_is_kept(folder: &std::path::Path) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -42,9 +42,9 @@ async fn a_conversation_is_read_and_written() {
     assert!(matches!(again, Err(GitHubError::NotFound { .. })), "{again:?}");
 }
 
-/// Waiting for a write's turn takes a while, and the right to it may end meanwhile.
+/// Waiting for a call's turn takes a while, and the right to it may end meanwhile.
 #[tokio::test]
-async fn a_write_whose_right_is_over_is_not_sent() {
+async fn a_call_whose_right_is_over_is_not_sent() {
     let stage = Stage::set().await;
     let alive = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let asked = alive.clone();
@@ -56,8 +56,15 @@ async fn a_write_whose_right_is_over_is_not_sent() {
     alive.store(false, std::sync::atomic::Ordering::SeqCst);
     let late = client.create_comment(number, "late").await;
     assert!(matches!(late, Err(GitHubError::Withheld { .. })), "{late:?}");
-    let comments = client.comments(number, None, 10).await.unwrap();
-    assert_eq!(comments.len(), 1, "reads go on");
+    let asked = stage.double.requests().len();
+    let read = client.comments(number, None, 10).await;
+    assert!(matches!(read, Err(GitHubError::Withheld { .. })), "{read:?}");
+    let fresh = stage.client(Access::Read).only_while(|| false);
+    let token = fresh.git_token().await;
+    assert!(matches!(token, Err(GitHubError::Withheld { .. })), "{token:?}");
+    assert_eq!(stage.double.requests().len(), asked, "nothing was asked either");
+    let comments = stage.client(Access::Read).comments(number, None, 10).await.unwrap();
+    assert_eq!(comments.len(), 1);
 }
 
 #[tokio::test]

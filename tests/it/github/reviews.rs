@@ -279,7 +279,8 @@ async fn a_change_by_graphql_is_a_write_like_any_other() {
     let late = client.clone().only_while(|| false);
     let withheld = late.mark_ready(&pull.node_id).await;
     assert!(matches!(withheld, Err(GitHubError::Withheld { .. })), "{withheld:?}");
-    late.review_threads(number, 10).await.unwrap();
+    let read = late.review_threads(number, 10).await;
+    assert!(matches!(read, Err(GitHubError::Withheld { .. })), "{read:?}");
     let reader = stage.client(Access::Read);
     let forbidden = reader.mark_ready(&pull.node_id).await;
     assert!(matches!(forbidden, Err(GitHubError::Forbidden { .. })), "{forbidden:?}");

@@ -91,6 +91,12 @@ pub fn docker_as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
     engines.for_each(|place| as_each_user(place, story));
 }
 
+/// The same, told as whoever we are.
+pub fn on_engines(story: impl AsyncFn() + Send + Copy + 'static) {
+    let engines = places().into_iter().filter(|place| *place != Place::Local);
+    engines.for_each(|place| told(place, || {}, story));
+}
+
 /// A story of one engine, because others tell of their containers in other words.
 pub fn in_docker_as_each_user(story: impl AsyncFn() + Send + Copy + 'static) {
     if is_wanted(Place::Docker) {
