@@ -42,9 +42,15 @@ fn x08_the_image_is_a_wish_under_the_operators_list() {
 #[test]
 fn one_of_several_is_never_guessed() {
     let among = |files: &[&str]| Choice::among(&files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
-    let (api, web) = (".devcontainer/api/devcontainer.json", ".devcontainer/web/devcontainer.json");
+    let (api, web) = (
+        ".devcontainer/api/devcontainer.json",
+        ".devcontainer/web/devcontainer.json",
+    );
     assert_eq!(among(&[]), Choice::None);
-    assert_eq!(among(&[api, ".devcontainer/api/Dockerfile"]), Choice::Only(api.to_owned()));
+    assert_eq!(
+        among(&[api, ".devcontainer/api/Dockerfile"]),
+        Choice::Only(api.to_owned())
+    );
     let both = Choice::OneOf(vec!["api".to_owned(), "web".to_owned()]);
     assert_eq!(among(&[web, api, ".devcontainer/x/y/devcontainer.json"]), both);
     for other in [
@@ -63,7 +69,10 @@ fn one_of_several_is_never_guessed() {
     }
     let many: Vec<_> = ('a'..='z').map(String::from).collect();
     let said = choose(Language::English, &many);
-    assert!(said.contains("(`a`, `b`, `c`, `d`, `e`, …)") && said.contains("`devcontainer = \"a\"`"), "{said}");
+    assert!(
+        said.contains("(`a`, `b`, `c`, `d`, `e`, …)") && said.contains("`devcontainer = \"a\"`"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use super::Ports;
 use super::guidance::text_of;
 use crate::config::SandboxBackend;
 use crate::dev_container::{
-    Choice, DEV_CONTAINER_PATHS, DEV_CONTAINERS, DevContainer, MAX_DEV_CONTAINER_BYTES, MAX_DEV_CONTAINER_FILES, choose,
-    in_words, path_of,
+    Choice, DEV_CONTAINER_PATHS, DEV_CONTAINERS, DevContainer, MAX_DEV_CONTAINER_BYTES, MAX_DEV_CONTAINER_FILES,
+    choose, in_words, path_of,
 };
 use crate::git::Remote;
 use crate::ids::CommitSha;
@@ -40,7 +40,9 @@ pub async fn add_image_of_dev_container(
         at,
     };
     let chosen = repo_config.devcontainer.as_deref().map(path_of);
-    let paths = chosen.clone().map_or_else(|| DEV_CONTAINER_PATHS.map(str::to_owned).to_vec(), |path| vec![path]);
+    let paths = chosen
+        .clone()
+        .map_or_else(|| DEV_CONTAINER_PATHS.map(str::to_owned).to_vec(), |path| vec![path]);
     for path in paths {
         if let Some(read) = tree.read(&path, repo_config).await? {
             return Ok(read.note);

@@ -51,7 +51,9 @@ impl Label {
 /// Whether an engine says that it labels containers and files.
 pub(super) fn is_in_force(info: &SystemInfo) -> bool {
     let options = info.security_options.iter().flatten();
-    options.flat_map(|option| option.split(',')).any(|part| part == "name=selinux")
+    options
+        .flat_map(|option| option.split(','))
+        .any(|part| part == "name=selinux")
 }
 
 /// A mount with labels, in the only form in which engines take that wish. Nothing when the path cannot
