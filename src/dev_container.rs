@@ -1,4 +1,5 @@
-//! A repository's dev container, `.devcontainer/devcontainer.json`: the image that it names is a wish,
+//! A repository's dev container, `.devcontainer/devcontainer.json`, or one of several in folders below
+//! `.devcontainer`: the image that it names is a wish,
 //! as `image` in the repository's own file is. Called when a run is gathered and its own file names none.
 //! Never acts on anything else that stands there: no mounts, arguments, privileges, builds or commands.
 
@@ -11,8 +12,69 @@ use crate::phrase::{Language, repository, run as words};
 /// Where the file may stand; the first that is there counts.
 pub const DEV_CONTAINER_PATHS: [&str; 2] = [".devcontainer/devcontainer.json", ".devcontainer.json"];
 
+/// Where several stand, each in a folder of its own.
+pub const DEV_CONTAINERS: &str = ".devcontainer";
+
+/// Most files below that folder; in one with more, none is looked for.
+pub const MAX_DEV_CONTAINER_FILES: usize = 10_000;
+
+/// Longest name of a dev container.
+const MAX_NAME_BYTES: usize = 100;
+
+/// Names that are shown of many.
+const MAX_NAMED: usize = 5;
+
 /// Largest file that is read, in bytes.
 pub const MAX_DEV_CONTAINER_BYTES: u64 = 64 * 1024;
+
+/// Which of several dev containers is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// There is none.
+    None,
+    /// The file of the only one.
+    Only(String),
+    /// These, by name. Nobody knows which.
+    OneOf(Vec<String>),
+}
+
+impl Choice {
+    /// Among the files below [`DEV_CONTAINERS`].
+    pub fn among(files: &[String]) -> Self {
+        let name = |path: &String| {
+            let (folder, file) = path.strip_prefix(DEV_CONTAINERS)?.strip_prefix('/')?.split_once('/')?;
+            (file == "devcontainer.json" && is_name(folder)).then(|| folder.to_owned())
+        };
+        let mut names: Vec<_> = files.iter().filter_map(name).collect();
+        names.sort();
+        match names.as_slice() {
+            [] => Self::None,
+            [only] => Self::Only(path_of(only)),
+            _ => Self::OneOf(names),
+        }
+    }
+}
+
+/// The file of the dev container with this name.
+pub fn path_of(name: &str) -> String {
+    format!("{DEV_CONTAINERS}/{name}/devcontainer.json")
+}
+
+/// Whether a folder with this name can be chosen: it stands in a path and in what people read.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+/// What people are told where several are there: how one is chosen.
+pub fn choose(language: Language, names: &[String]) -> String {
+    let mut shown: Vec<_> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    if names.len() > MAX_NAMED {
+        shown.push("…".to_owned());
+    }
+    let first = names.first().map(String::as_str).unwrap_or_default();
+    words::several_dev_containers(language, &shown.join(", "), &format!("devcontainer = \"{first}\""))
+}
 
 /// Keys that change a container or what runs in it. Where one stands, people are told that it does nothing.
 const WITHOUT_EFFECT: [&str; 23] = [

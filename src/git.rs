@@ -325,7 +325,18 @@ impl Git {
     }
     /// Paths of all files at a commit, at most `max`.
     pub async fn list_files(&self, mirror: &Path, at: &CommitSha, max: usize) -> Result<Vec<String>, GitError> {
-        mirror::list_files(self, &absolute(mirror)?, at, max).await
+        Ok(mirror::list_below(self, &absolute(mirror)?, at, None, max).await?.0)
+    }
+    /// Paths of all files below a folder at a commit; nothing when there are more than `max`.
+    pub async fn list_below(
+        &self,
+        mirror: &Path,
+        at: &CommitSha,
+        folder: &str,
+        max: usize,
+    ) -> Result<Option<Vec<String>>, GitError> {
+        let (files, is_whole) = mirror::list_below(self, &absolute(mirror)?, at, Some(folder), max).await?;
+        Ok(is_whole.then_some(files))
     }
     /// Makes `base_git` (bare, depth 1, host-owned) and fills `workspace` with the files of the
     /// commit and a throw-away `.git` on a branch `work` at that commit. The `.git` borrows its

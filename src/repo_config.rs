@@ -4,7 +4,8 @@
 
 use serde::Deserialize;
 
-use crate::config::{PermissionConfig, SandboxConfig};
+use crate::config::{PermissionConfig, SandboxBackend, SandboxConfig};
+use crate::dev_container;
 use crate::permission::{self, HostRule};
 use crate::phrase::repository::Problem;
 use crate::phrase::{Language, repository};
@@ -36,6 +37,8 @@ pub struct RepoConfig {
     pub format: Vec<String>,
     /// Image for container sandboxes.
     pub image: Option<String>,
+    /// Which of several dev containers names the image: a folder below `.devcontainer`.
+    pub devcontainer: Option<String>,
     /// The only hosts that commands may reach, of those that the server allows.
     pub egress: Option<Vec<String>>,
     /// Lower cap on money, in US dollars.
@@ -139,10 +142,15 @@ impl RepoConfig {
     }
 
     /// Keys that are set and that are not acted on, so that the person is told: an image where the
-    /// sandbox has none, or one that the operator did not list.
+    /// sandbox has none, or one that the operator did not list; a choice of dev container beside an image.
     pub fn not_built(&self, sandbox: &SandboxConfig) -> Vec<&'static str> {
         let is_refused = |image: &String| !sandbox.lets_choose(image);
-        let set = [("image", self.image.as_ref().is_some_and(is_refused))];
+        // An image of the repository's own comes first, and without containers there is no image.
+        let is_idle = self.image.is_some() || sandbox.backend == SandboxBackend::Local;
+        let set = [
+            ("image", self.image.as_ref().is_some_and(is_refused)),
+            ("devcontainer", self.devcontainer.is_some() && is_idle),
+        ];
         set.into_iter()
             .filter(|(_, is_set)| *is_set)
             .map(|(key, _)| key)
@@ -190,6 +198,9 @@ impl RepoConfig {
         if !config.label.iter().all(is_label) {
             return Err(RepoConfigProblem(Problem::NotALabel { most: MAX_LABEL_BYTES }));
         }
+        if !config.devcontainer.iter().all(|name| dev_container::is_name(name)) {
+            return Err(RepoConfigProblem(Problem::NotAFolder));
+        }
         for (key, commands) in [
             ("setup", config.setup.as_deref()),
             ("test", config.test.as_deref()),
@@ -214,7 +225,6 @@ impl RepoConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SandboxBackend;
 
     #[test]
     fn every_key_is_optional() {
@@ -235,6 +245,13 @@ mod tests {
         assert!(config.not_built(&sandbox).is_empty());
         sandbox.images.clear();
         assert_eq!(config.not_built(&sandbox), ["image"], "it is not listed");
+        let mut config = RepoConfig::parse("devcontainer = \"api\"").unwrap();
+        assert!(config.not_built(&sandbox).is_empty());
+        config.image = Some("x".to_owned());
+        assert_eq!(config.not_built(&sandbox), ["image", "devcontainer"]);
+        config.image = None;
+        sandbox.backend = SandboxBackend::Local;
+        assert_eq!(config.not_built(&sandbox), ["devcontainer"]);
     }
 
     #[test]
@@ -258,10 +275,11 @@ mod tests {
             ("max_cost_usd = -1", "max_cost_usd"),
             ("label = \" \"", "label"),
             ("test = [\"\"]", "test"),
+            ("devcontainer = \"../x\"", "devcontainer"),
         ] {
             let problem = said(text, Language::English);
             assert!(
-                problem.starts_with(&format!("`.github/forgehand.toml`: {key} is a ")),
+                problem.starts_with(&format!("`.github/forgehand.toml`: {key} is ")),
                 "{problem}"
             );
         }

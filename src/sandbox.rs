@@ -15,6 +15,7 @@ use crate::config::{SandboxBackend, SandboxConfig};
 
 mod background;
 mod bridge;
+mod carrier;
 mod cgroup;
 mod confine;
 mod contained;
@@ -30,6 +31,7 @@ mod inherited;
 mod judge;
 mod layer;
 mod left;
+mod link;
 mod local;
 mod loopback;
 mod opensandbox;

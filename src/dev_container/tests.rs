@@ -40,6 +40,42 @@ fn x08_the_image_is_a_wish_under_the_operators_list() {
 }
 
 #[test]
+fn one_of_several_is_never_guessed() {
+    let among = |files: &[&str]| Choice::among(&files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
+    let (api, web) = (
+        ".devcontainer/api/devcontainer.json",
+        ".devcontainer/web/devcontainer.json",
+    );
+    assert_eq!(among(&[]), Choice::None);
+    assert_eq!(
+        among(&[api, ".devcontainer/api/Dockerfile"]),
+        Choice::Only(api.to_owned())
+    );
+    let both = Choice::OneOf(vec!["api".to_owned(), "web".to_owned()]);
+    assert_eq!(among(&[web, api, ".devcontainer/x/y/devcontainer.json"]), both);
+    for other in [
+        ".devcontainer/devcontainer.json",
+        ".devcontainer/api/x/devcontainer.json",
+        ".devcontainer/.git/devcontainer.json",
+        ".devcontainer/a b/devcontainer.json",
+        ".devcontainer/`a`/devcontainer.json",
+        "x/.devcontainer/api/devcontainer.json",
+        ".devcontainers/api/devcontainer.json",
+    ] {
+        assert_eq!(among(&[other]), Choice::None, "{other}");
+    }
+    for name in ["", ".", "..", "a/b", "a\nb", "ä", &"a".repeat(101)] {
+        assert!(!is_name(name), "{name:?}");
+    }
+    let many: Vec<_> = ('a'..='z').map(String::from).collect();
+    let said = choose(Language::English, &many);
+    assert!(
+        said.contains("(`a`, `b`, `c`, `d`, `e`, …)") && said.contains("`devcontainer = \"a\"`"),
+        "{said}"
+    );
+}
+
+#[test]
 fn s12_nothing_but_the_image_counts() {
     let text = r#"{
         "image": "a",

@@ -421,11 +421,22 @@ pub(super) async fn fetch_objects(git: &Git, mirror: &Path, remote: &Remote, ids
     Ok(())
 }
 
-/// Paths of all files at a commit.
-pub(super) async fn list_files(git: &Git, mirror: &Path, at: &CommitSha, max: usize) -> Result<Vec<String>, GitError> {
-    let output = git
+/// Paths of all files at a commit, or below a folder there, and whether these are all.
+pub(super) async fn list_below(
+    git: &Git,
+    mirror: &Path,
+    at: &CommitSha,
+    folder: Option<&str>,
+    max: usize,
+) -> Result<(Vec<String>, bool), GitError> {
+    let mut call = git
         .call(&["ls-tree", "-r", "-z", "--full-tree", "--name-only"])
         .arg(at.as_str())
+        .arg("--");
+    if let Some(folder) = folder {
+        call = call.arg(folder);
+    }
+    let output = call
         .git_dir(mirror)
         // Paths are 40 bytes long on average; the cap is for trees that are bombs.
         .max_stdout(max.saturating_mul(256).min(MAX_OBJECT_LIST))
@@ -435,12 +446,15 @@ pub(super) async fn list_files(git: &Git, mirror: &Path, at: &CommitSha, max: us
         return Err(GitError::NotFound(format!("commit {at}: {}", output.stderr)));
     }
     let complete = output.stdout.iter().rposition(|byte| *byte == 0).unwrap_or(0);
-    Ok(output.stdout[..complete]
+    let mut files: Vec<_> = output.stdout[..complete]
         .split(|byte| *byte == 0)
         .filter(|path| !path.is_empty())
-        .take(max)
+        .take(max.saturating_add(1))
         .map(super::policy::shown_path)
-        .collect())
+        .collect();
+    let is_whole = !output.truncated && files.len() <= max;
+    files.truncate(max);
+    Ok((files, is_whole))
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub enum Problem {
     },
     /// The file of a dev container is none.
     NotADevContainer,
+    /// `devcontainer` is no name of a folder.
+    NotAFolder,
     /// A list of commands is none.
     NotCommands {
         /// The key.
@@ -66,6 +68,10 @@ pub fn problem(language: Language, file: &str, problem: &Problem) -> String {
         Problem::NotADevContainer => language.pick(
             format!("`{file}` is no object in which `image` is a name"),
             format!("`{file}` 应为对象，且其中的 `image` 应为名称"),
+        ),
+        Problem::NotAFolder => language.pick(
+            format!("`{file}`: devcontainer is the name of a folder below `.devcontainer`"),
+            format!("`{file}`：devcontainer 应为 `.devcontainer` 下某个文件夹的名称"),
         ),
         Problem::NotCommands { key, most, most_bytes } => language.pick(
             format!(

@@ -67,6 +67,28 @@ pub fn image_alone(language: Language, file: &str, keys: &str) -> String {
     )
 }
 
+/// Several dev containers, and nobody said which.
+pub fn several_dev_containers(language: Language, names: &str, choice: &str) -> String {
+    language.pick(
+        format!(
+            "There are several dev containers ({names}) and none is chosen, so that the image of none is used. \
+             `{choice}` in `.github/forgehand.toml` chooses one."
+        ),
+        format!(
+            "存在多个开发容器（{names}）且未指定其一，因此不使用其中任何镜像。在 `.github/forgehand.toml` 中写入 \
+             `{choice}` 即可指定。"
+        ),
+    )
+}
+
+/// The chosen dev container is not there.
+pub fn no_dev_container(language: Language, path: &str) -> String {
+    language.pick(
+        format!("`devcontainer` in `.github/forgehand.toml` chooses a dev container that is not there: `{path}`."),
+        format!("`.github/forgehand.toml` 中的 `devcontainer` 所指定的开发容器不存在：`{path}`。"),
+    )
+}
+
 /// The repository's file cannot be read.
 pub fn nothing_used(language: Language, problem: &str) -> String {
     language.pick(

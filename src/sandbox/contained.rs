@@ -27,8 +27,10 @@ pub(super) const CONTAINED: &str = "contained";
 /// No run takes so long; ends what nobody lets go of and nobody finds.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(26 * 3600);
 
-/// How long the first process may take to open the way out, and how often one looks.
+/// How long the first process of a container may take to open the way out, and how often one looks.
 const LONGEST_OPENING: Duration = Duration::from_secs(10);
+/// Elsewhere the service opens it before the command; one that is not there was lost since.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(1);
 const OPENING_PAUSE: Duration = Duration::from_millis(2);
 
 /// How often orphans are collected. There are some only after a helper was killed.
@@ -182,7 +184,10 @@ fn task(socket: &mut UnixStream, surroundings: Surroundings) -> Result<(), Failu
     // The root of the container is read-only and shows nothing of the machine, so that Landlock is
     // a wall behind the wall; older engines forbid its calls.
     if spec.way_out.is_some() {
-        wait_for_bridge()?;
+        wait_for_bridge(match surroundings.behind {
+            Behind::Container => LONGEST_OPENING,
+            Behind::Unknown => LONGEST_ABSENCE,
+        })?;
         walls.layer("way out through the proxy alone");
     }
     let (layers, mut warnings) = walls.into_parts();
@@ -278,15 +283,15 @@ fn weakness(status: &str, interfaces: &str) -> Option<&'static str> {
 }
 
 /// The first process has only just started when the first command comes.
-fn wait_for_bridge() -> Result<(), Failure> {
+fn wait_for_bridge(longest: Duration) -> Result<(), Failure> {
     let started = Instant::now();
     loop {
         let table = std::fs::read_to_string("/proc/net/tcp").step(|| "look for the way out".to_owned())?;
         if listens(&table) {
             return Ok(());
         }
-        if started.elapsed() > LONGEST_OPENING {
-            return Err(Failure::broken("the container's way to the proxy did not open"));
+        if started.elapsed() > longest {
+            return Err(Failure::broken("the sandbox's way to the proxy did not open"));
         }
         std::thread::sleep(OPENING_PAUSE);
     }

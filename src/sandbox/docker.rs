@@ -32,6 +32,7 @@ mod engine;
 mod etc;
 mod image;
 mod judge;
+mod label;
 mod leftover;
 mod opening;
 mod stream;

@@ -15,7 +15,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::thread::UnshareFlags;
 
 use super::spec::{Failure, Isolation, Report, Spec, Step, Task, receive, send};
-use super::{bridge, confine, contained, examine, files, identity, overlay, raw, remote, root, supervise};
+use super::{bridge, carrier, confine, contained, examine, files, identity, overlay, raw, remote, root, supervise};
 
 /// Name of the command that `main` dispatches here.
 pub(super) const COMMAND: &str = "sandbox-helper";
@@ -43,7 +43,9 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Some(contained::CONTAINED) => return contained::run(),
         Some(remote::SETTLE) => return remote::settle(),
         Some(remote::REMOTE) => return remote::run(),
-        Some(remote::SWEEP) => return remote::sweep(),
+        Some(remote::SWEEP) => return remote::sweep(remote::USER),
+        Some(remote::SWEEP_WAY) => return remote::sweep(carrier::CARRIER),
+        Some(carrier::CARRY) => return carrier::run(words.get(1).copied().flatten()),
         _ => {}
     }
     let mut socket = match std::io::stdin().as_fd().try_clone_to_owned() {

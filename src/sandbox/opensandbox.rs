@@ -31,10 +31,12 @@ mod opening;
 mod seed;
 mod server;
 mod stream;
+mod way;
 
 pub(super) use opening::{let_go, open};
 use server::Server;
 use stream::Remote;
+use way::Way;
 
 /// How helpers on a server are judged.
 const JUDGE: Judge = Judge {
@@ -46,11 +48,24 @@ const JUDGE: Judge = Judge {
     says_ready: true,
 };
 
+/// How often a command is begun whose way out was lost before it could begin.
+const WAYS_FOR_A_COMMAND: usize = 3;
+
+/// Whether a task has the way out of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// For commands: what the run's proxy lets through.
+    Proxy,
+    /// For scripts of ours: nothing.
+    Nothing,
+}
+
 #[derive(Debug)]
 pub(super) struct OpenSandbox {
     server: Server,
     id: String,
     remote: Arc<Remote>,
+    way: Option<Way>,
     out: PathBuf,
     marker: PathBuf,
     limits: Limits,
@@ -68,7 +83,8 @@ impl OpenSandbox {
     /// Looks at the walls from inside and remembers which stand.
     async fn probe(&mut self) -> Result<(), SandboxError> {
         let never = CancellationToken::new();
-        let ended = self.run(Task::Probe, PROBE_TIMEOUT, &quiet(), &never, None).await?;
+        let spec = self.spec(Task::Probe, Reach::Proxy);
+        let ended = self.run(spec, PROBE_TIMEOUT, &quiet(), &never).await?;
         let Some(Report::Ready { layers, warnings }) = ended.reports.first() else {
             return Err(JUDGE.failure(&ended));
         };
@@ -94,7 +110,8 @@ impl OpenSandbox {
         });
     }
 
-    fn spec(&self, task: Task, out: Option<PathBuf>) -> Spec {
+    fn spec(&self, task: Task, reach: Reach) -> Spec {
+        let way = self.way.as_ref().filter(|_| reach == Reach::Proxy);
         Spec {
             isolation: Isolation::Container,
             uid: None,
@@ -103,13 +120,13 @@ impl OpenSandbox {
                 home: root::HOME.into(),
                 tmp: root::TMP.into(),
                 base_git: root::BASE_GIT.into(),
-                out,
+                out: None,
                 toolchains: Vec::new(),
             },
             limits: self.limits.clone(),
             // The server holds those of its containers.
             group: Membership::default(),
-            way_out: None,
+            way_out: way.map(|way| way.inner().clone()),
             task,
             join: None,
         }
@@ -117,21 +134,35 @@ impl OpenSandbox {
 
     async fn run(
         &self,
-        task: Task,
+        spec: Spec,
         timeout: Duration,
         kept: &SharedOutput,
         cancel: &CancellationToken,
-        out: Option<PathBuf>,
     ) -> Result<Ended, SandboxError> {
-        let spec = self.spec(task, out);
-        let stops = Stops {
-            timeout,
-            cancel,
-            closing: &self.closing,
+        let ran = async |spec: &Spec| {
+            let stops = Stops {
+                timeout,
+                cancel,
+                closing: &self.closing,
+            };
+            let running = ran(&self.remote, spec, kept, stops, &self.running);
+            self.running.track_future(running).await
         };
-        self.running
-            .track_future(ran(&self.remote, &spec, kept, stops, &self.running))
-            .await
+        let Some(way) = self.way.as_ref().filter(|_| spec.way_out.is_some()) else {
+            return ran(&spec).await;
+        };
+        for _ in 0..WAYS_FOR_A_COMMAND {
+            way.stand().await?;
+            let ended = ran(&spec).await?;
+            way.is_kept().await?;
+            let has_begun = ended.stopped.is_some() || matches!(ended.reports.first(), Some(Report::Ready { .. }));
+            if has_begun || !way.is_lost().await {
+                return Ok(ended);
+            }
+        }
+        Err(SandboxError::Broken(
+            "the sandbox's way out is lost before each command".to_owned(),
+        ))
     }
 
     async fn script(
@@ -148,7 +179,9 @@ impl OpenSandbox {
             stdin: String::new(),
         });
         let kept = SharedOutput::new(self.output_bytes);
-        let ended = self.run(task, EXPORT_TIMEOUT, &kept, cancel, out).await?;
+        let mut spec = self.spec(task, Reach::Nothing);
+        spec.folders.out = out;
+        let ended = self.run(spec, EXPORT_TIMEOUT, &kept, cancel).await?;
         JUDGE.output(&ended, EXPORT_TIMEOUT, &kept, started)
     }
 }
@@ -220,13 +253,16 @@ impl Sandbox for OpenSandbox {
         let started = Instant::now();
         let timeout = exec.timeout.map_or(self.timeout, |asked| asked.min(self.timeout));
         let kept = SharedOutput::new(self.output_bytes);
-        let task = Task::Command(task_of(exec));
-        let ended = self.run(task, timeout, &kept, cancel, None).await?;
+        let spec = self.spec(Task::Command(task_of(exec)), Reach::Proxy);
+        let ended = self.run(spec, timeout, &kept, cancel).await?;
         JUDGE.output(&ended, timeout, &kept, started)
     }
 
     async fn start(&self, exec: &Exec, cancel: &CancellationToken) -> Result<Started, SandboxError> {
-        let spec = self.spec(Task::Command(task_of(exec)), None);
+        let spec = self.spec(Task::Command(task_of(exec)), Reach::Proxy);
+        if let Some(way) = &self.way {
+            way.stand().await?;
+        }
         let (remote, running) = (self.remote.clone(), self.running.clone());
         self.background
             .start(exec, cancel, &self.closing, &self.running, async move |own| {
@@ -254,9 +290,9 @@ impl Sandbox for OpenSandbox {
     }
 
     async fn files(&self, request: &FileRequest) -> Result<FileReply, SandboxError> {
-        let task = Task::Files(request.clone());
+        let spec = self.spec(Task::Files(request.clone()), Reach::Nothing);
         let never = CancellationToken::new();
-        let ended = self.run(task, FILES_TIMEOUT, &quiet(), &never, None).await?;
+        let ended = self.run(spec, FILES_TIMEOUT, &quiet(), &never).await?;
         JUDGE.files(ended, request)
     }
 

@@ -29,6 +29,9 @@ pub(super) const REMOTE: &str = "remote";
 /// Stage that ends everything of the commands' user.
 pub(super) const SWEEP: &str = "sweep";
 
+/// Stage that ends everything of the user who carries the way out.
+pub(super) const SWEEP_WAY: &str = "sweep-way";
+
 /// The user of all commands.
 pub(super) const USER: u32 = 10_001;
 
@@ -67,11 +70,11 @@ pub(super) fn settle() -> ExitCode {
     ended(archive.unpack("/").step(|| "unpack the files of the run".to_owned()))
 }
 
-/// Ends every process of the commands' user; whoever forks meanwhile is found in the next round.
-pub(super) fn sweep() -> ExitCode {
+/// Ends every process of a user; whoever forks meanwhile is found in the next round.
+pub(super) fn sweep(user: u32) -> ExitCode {
     let started = Instant::now();
     while started.elapsed() < LONGEST_SWEEP {
-        let left = processes_of(USER);
+        let left = processes_of(user);
         if left.is_empty() {
             return ExitCode::SUCCESS;
         }
@@ -80,8 +83,10 @@ pub(super) fn sweep() -> ExitCode {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    let left = processes_of(USER).len();
-    ended(Err(Failure::broken(format!("{left} processes of commands do not end"))))
+    let left = processes_of(user).len();
+    ended(Err(Failure::broken(format!(
+        "{left} processes in the sandbox do not end"
+    ))))
 }
 
 /// Those that are alive: what ended and was not collected by its parent is no danger.
@@ -111,7 +116,8 @@ pub(super) fn run() -> ExitCode {
     ended(task())
 }
 
-fn ended(done: Result<(), Failure>) -> ExitCode {
+/// Says why, if it went wrong.
+pub(super) fn ended(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -165,7 +171,7 @@ fn task() -> Result<(), Failure> {
 
 /// What this process may do as it was started. The daemon changes its user; the rest are our own
 /// walls, which are built afterwards.
-fn look_around() -> Result<Walls, Failure> {
+pub(super) fn look_around() -> Result<Walls, Failure> {
     let status = std::fs::read_to_string("/proc/self/status").step(|| "read the state of the sandbox".to_owned())?;
     if rustix::process::geteuid().is_root() || !contained::has_no_capabilities(&status) {
         return Err(Failure::refused("commands in the sandbox would have capabilities"));

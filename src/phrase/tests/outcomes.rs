@@ -184,6 +184,7 @@ fn repository() -> Vec<Said> {
         problem(file, &syntax);
         problem(file, &Problem::NotMoney);
         problem(file, &Problem::NotALabel { most: 200 });
+        problem(file, &Problem::NotAFolder);
         problem(file, &commands);
         problem(".devcontainer/devcontainer.json", &Problem::NotADevContainer);
     }

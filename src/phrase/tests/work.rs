@@ -175,6 +175,8 @@ fn run() -> Vec<Said> {
         ended_before();
         no_effect(".github/forgehand.toml", "image, egress");
         image_alone(".devcontainer/devcontainer.json", "mounts, runArgs");
+        several_dev_containers("`api`, `web`", "devcontainer = \"api\"");
+        no_dev_container(".devcontainer/api/devcontainer.json");
         nothing_used("`.github/forgehand.toml` line 2: unknown key");
         format_failed("`fmt`", "exit 3");
         many_skills(60, 50);

@@ -21,10 +21,11 @@ use tokio::io::AsyncWrite;
 use super::door::Door;
 use super::engine::{Engine, Kind, Users, words};
 use super::image::Image;
+use super::label::{Label, Sharing, labelled};
 use super::leftover::OWNER_LABEL;
 use crate::sandbox::contained::{CONTAINED, HOLD};
 use crate::sandbox::helper_program::HelperProgram;
-use crate::sandbox::root::{BASE_GIT, HOME, OUT, TMP};
+use crate::sandbox::root::{BASE_GIT, EGRESS, HOME, OUT, TMP};
 use crate::sandbox::spec::{HostFolders, Limits};
 use crate::sandbox::{SandboxError, WORKSPACE};
 
@@ -59,6 +60,8 @@ pub(super) struct Plan {
     pub(super) etc: PathBuf,
     /// The way out, if there is one.
     pub(super) door: Option<Door>,
+    /// Where containers and files have labels, those of the run.
+    pub(super) label: Option<Label>,
     /// User and group inside.
     pub(super) user: (u32, u32),
     pub(super) limits: Limits,
@@ -254,11 +257,14 @@ fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
             i64::try_from(own.min(PODMAN_PROCESSES)).unwrap_or(i64::MAX),
         ));
     }
+    let (mounts, binds) = mounts(plan, extras);
+    let mut security = vec!["no-new-privileges".to_owned()];
+    security.extend(plan.label.as_ref().map(Label::option));
     HostConfig {
         network_mode: Some("none".to_owned()),
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        security_opt: Some(security),
         privileged: Some(false),
         ipc_mode: Some("private".to_owned()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
@@ -274,7 +280,8 @@ fn host_config(plan: &Plan, extras: &Extras) -> HostConfig {
         init: Some(false),
         auto_remove: Some(true),
         runtime: plan.runtime.clone(),
-        mounts: Some(mounts(plan, extras)),
+        mounts: Some(mounts),
+        binds: Some(binds),
         // Output goes to the service, and nowhere else.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
@@ -288,35 +295,62 @@ fn mib(count: u64) -> i64 {
     i64::try_from(count.saturating_mul(1 << 20)).unwrap_or(i64::MAX)
 }
 
-fn mounts(plan: &Plan, extras: &Extras) -> Vec<Mount> {
+/// What a container sees of this machine, and apart from it what is labelled for it on the way.
+fn mounts(plan: &Plan, extras: &Extras) -> (Vec<Mount>, Vec<String>) {
+    let (own, mut mounts) = (own_folders(plan, extras), foreign_files(plan, extras));
+    let mut binds = Vec::new();
+    for (source, target, read_only, sharing) in own {
+        let label = plan.label.as_ref();
+        match label.and_then(|_| labelled(&source.display().to_string(), &target, read_only, sharing)) {
+            Some(labelled) => binds.push(labelled),
+            None => mounts.push(bind(&source, &target, read_only)),
+        }
+    }
+    let is_taken = |volume: &str| {
+        let is_bound = |bind: &String| bind.split(':').nth(1) == Some(volume);
+        mounts.iter().any(|mount| mount.target.as_deref() == Some(volume)) || binds.iter().any(is_bound)
+    };
+    let volumes: Vec<_> = plan.image.volumes.iter().filter(|volume| !is_taken(volume)).collect();
+    mounts.extend(volumes.into_iter().map(|volume| memory(volume)));
+    (mounts, binds)
+}
+
+/// What the service made for the run: source, target, whether it is read-only, and for whom it is.
+fn own_folders(plan: &Plan, extras: &Extras) -> Vec<(PathBuf, String, bool, Sharing)> {
     let folders = &plan.folders;
-    let mut mounts = Vec::new();
     let mut writable = vec![(&folders.workspace, WORKSPACE), (&folders.home, HOME)];
     // Not memory of the container, as a tmpfs would be: all commands of a run share their temporary
     // files, the ones in the background too, and they count as disk.
     writable.extend([(&folders.tmp, TMP), (&folders.tmp, "/var/tmp")]);
     writable.extend(extras.out.as_ref().map(|out| (out, OUT)));
-    mounts.extend(writable.into_iter().map(|(source, target)| bind(source, target, false)));
-    mounts.push(bind(&folders.base_git, BASE_GIT, true));
+    let mut own: Vec<_> = writable
+        .into_iter()
+        .map(|(source, target)| (source.clone(), target.to_owned(), false, Sharing::Run))
+        .collect();
+    // Its packs may be hard links to those of other runs.
+    own.push((folders.base_git.clone(), BASE_GIT.to_owned(), true, Sharing::All));
     for name in super::etc::NAMES {
-        mounts.push(bind(&plan.etc.join(name), &format!("/etc/{name}"), true));
-    }
-    for (file, inside) in &plan.program.files {
-        mounts.push(bind(file, inside, true));
+        own.push((plan.etc.join(name), format!("/etc/{name}"), true, Sharing::Run));
     }
     let door = plan.door.iter().filter(|_| extras.reach == Reach::Proxy);
     for (file, inside) in door.flat_map(|door| &door.files) {
-        mounts.push(bind(file, inside, true));
+        own.push((file.clone(), inside.clone(), true, Sharing::Run));
     }
+    own
+}
+
+/// What others made, which is shown as it is.
+fn foreign_files(plan: &Plan, extras: &Extras) -> Vec<Mount> {
+    let program = plan.program.files.iter();
+    let mut mounts: Vec<_> = program.map(|(file, inside)| bind(file, inside, true)).collect();
+    let door = plan.door.iter().filter(|_| extras.reach == Reach::Proxy);
+    mounts.extend(door.map(|door| bind(&door.socket, EGRESS, true)));
     if extras.machine_tools {
         let there = SYSTEM
             .iter()
             .filter_map(|path| Some((Path::new(path).canonicalize().ok()?, path)));
         mounts.extend(there.map(|(source, target)| bind(&source, target, true)));
     }
-    let taken: Vec<_> = mounts.iter().filter_map(|mount| mount.target.clone()).collect();
-    let volumes = plan.image.volumes.iter().filter(|volume| !taken.contains(volume));
-    mounts.extend(volumes.map(|volume| memory(volume)));
     mounts
 }
 

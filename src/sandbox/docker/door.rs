@@ -12,7 +12,9 @@ use crate::sandbox::root::EGRESS;
 /// What leads out, ready to be mounted.
 #[derive(Debug, Clone)]
 pub(super) struct Door {
-    /// Files of this machine, the socket among them, and their paths inside.
+    /// The proxy's socket.
+    pub(super) socket: PathBuf,
+    /// Files of ours and their paths inside.
     pub(super) files: Vec<(PathBuf, String)>,
     /// As a helper inside is told of it.
     pub(super) inner: WayOut,
@@ -26,7 +28,8 @@ impl Door {
             _ => fs::create_dir(folder)?,
         }
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-        let mut files = vec![(way_out.socket.canonicalize()?, EGRESS.to_owned())];
+        let socket = way_out.socket.canonicalize()?;
+        let mut files = Vec::new();
         for (number, (inside, content)) in way_out.files.iter().enumerate() {
             let path = folder.join(number.to_string());
             fs::write(&path, content)?;
@@ -39,6 +42,6 @@ impl Door {
             // They are there already.
             files: Vec::new(),
         };
-        Ok(Self { files, inner })
+        Ok(Self { socket, files, inner })
     }
 }

@@ -11,6 +11,7 @@ use bollard::errors::Error;
 use bollard::models::{SystemInfo, SystemInfoCgroupVersionEnum, SystemVersion, SystemVersionComponents};
 use bollard::{API_DEFAULT_VERSION, Docker};
 
+use super::label;
 use crate::config::{OldRunc, SandboxConfig};
 use crate::sandbox::SandboxError;
 
@@ -57,6 +58,8 @@ pub(super) struct Engine {
     /// For people: `Docker 20.10.24`.
     pub(super) name: String,
     pub(super) users: Users,
+    /// Whether containers and files have labels (SELinux).
+    pub(super) has_labels: bool,
     pub(super) processors: Option<u32>,
     pub(super) warnings: Vec<String>,
 }
@@ -194,6 +197,7 @@ fn judge(
         kind,
         name,
         users,
+        has_labels: label::is_in_force(info),
         processors: info.ncpu.and_then(|count| u32::try_from(count).ok()),
         warnings,
     })

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::container::Plan;
 use super::door::Door;
 use super::engine::{self, Engine, Users};
+use super::label::Label;
 use super::{DockerSandbox, etc, image, leftover};
 use crate::config::SandboxConfig;
 use crate::sandbox::background::Background;
@@ -64,6 +65,7 @@ pub(in crate::sandbox) async fn open(
         folders,
         etc,
         door,
+        label: Label::of_run(engine.has_labels),
         user: identity.inner,
         limits: Limits {
             memory_mib: config.memory_mib,

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::execd::{Execd, Source};
 use super::server::{PolicyInForce, Server, State, Wish, is_plain};
 use super::stream::{Remote, TASKS};
+use super::way::Way;
 use super::{OpenSandbox, seed};
 use crate::config::{OpenSandboxMode, SandboxConfig, check_image_name};
 use crate::sandbox::background::Background;
@@ -44,14 +45,6 @@ pub(in crate::sandbox) async fn open(
     folders: SandboxFolders,
     way_out: Option<&WayOut>,
 ) -> Result<OpenSandbox, SandboxError> {
-    if way_out.is_some() {
-        return Err(SandboxError::Unavailable {
-            problem:
-                "the proxy of [egress] runs on this machine, and an OpenSandbox sandbox elsewhere does not reach it"
-                    .to_owned(),
-            remedy: "Empty egress.hosts and egress.registries, or use the backends `local` or `docker`".to_owned(),
-        });
-    }
     let image = image(config)?;
     let server = Server::new(config)?;
     server.health().await?;
@@ -67,19 +60,25 @@ pub(in crate::sandbox) async fn open(
         Some(id) => Found { id, is_fresh: false },
         None => made(&server, config, image).await?,
     };
-    let opened = furnish(config, &server, &found, &host, &program, &marker).await;
-    let layers = match opened {
+    let wanted = Wanted {
+        folders: &host,
+        program: &program,
+        marker: &marker,
+        way_out,
+    };
+    let layers = match furnish(config, &server, &found, &wanted).await {
         Ok(layers) => layers,
         Err(error) => {
             give_up(&server, &found, &marker).await;
             return Err(error);
         }
     };
+    let execd = Execd::new(server.clone(), &found.id);
+    let remote = Arc::new(Remote::new(execd, program.command_line()));
+    let (closing, running) = (CancellationToken::new(), TaskTracker::new());
     let mut sandbox = OpenSandbox {
-        remote: Arc::new(Remote::new(
-            Execd::new(server.clone(), &found.id),
-            program.command_line(),
-        )),
+        way: way_out.map(|way| Way::new(remote.clone(), way, closing.clone(), running.clone())),
+        remote,
         server,
         id: found.id.clone(),
         out,
@@ -97,8 +96,8 @@ pub(in crate::sandbox) async fn open(
             layers,
             warnings: warnings(config),
         },
-        closing: CancellationToken::new(),
-        running: TaskTracker::new(),
+        closing,
+        running,
         background: Background::default(),
     };
     sandbox.description.layers.push(format!("image {image}"));
@@ -189,19 +188,25 @@ async fn earlier(server: &Server, marker: &Path, home: &Path) -> Result<Option<S
     }
 }
 
+/// What a sandbox is furnished with.
+struct Wanted<'w> {
+    folders: &'w HostFolders,
+    program: &'w HelperProgram,
+    marker: &'w Path,
+    way_out: Option<&'w WayOut>,
+}
+
 /// Makes it fit for work and returns its layers.
 async fn furnish(
     config: &SandboxConfig,
     server: &Server,
     found: &Found,
-    folders: &HostFolders,
-    program: &HelperProgram,
-    marker: &Path,
+    wanted: &Wanted<'_>,
 ) -> Result<Vec<String>, SandboxError> {
     // Whoever dies from here on leaves a name behind; before, the server ends what nobody renews.
     if found.is_fresh {
-        let written = tokio::fs::write(marker, &found.id).await;
-        written.map_err(|error| SandboxError::Broken(format!("write {}: {error}", marker.display())))?;
+        let written = tokio::fs::write(wanted.marker, &found.id).await;
+        written.map_err(|error| SandboxError::Broken(format!("write {}: {error}", wanted.marker.display())))?;
     }
     let execd = Execd::new(server.clone(), &found.id);
     started(server, &execd, &found.id).await?;
@@ -215,8 +220,14 @@ async fn furnish(
         layers.push(in_force(&policy, config.opensandbox_mode)?);
     }
     if found.is_fresh {
-        let laid = lay_down(&execd, folders, program).await;
+        let laid = lay_down(&execd, wanted.folders, wanted.program).await;
         laid.map_err(|error| error.broken("lay the run's files down in the sandbox"))?;
+    }
+    // What makes programs use the proxy may be another since the sandbox was made.
+    for (inside, content) in wanted.way_out.iter().flat_map(|way| &way.files) {
+        let content = Source::Bytes(content.clone().into_bytes());
+        let laid = execd.upload(&inside.display().to_string(), 644, content).await;
+        laid.map_err(|error| error.broken("lay the settings of the way out down in the sandbox"))?;
     }
     Ok(layers)
 }

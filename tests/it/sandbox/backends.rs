@@ -61,6 +61,12 @@ pub fn on_each_and_far_away(story: impl AsyncFn() + Send + Copy + 'static) {
     far_away(story);
 }
 
+/// The same, where it is told as each user on this machine.
+pub fn on_each_as_each_user_and_far_away(story: impl AsyncFn() + Send + Copy + 'static) {
+    on_each_as_each_user(story);
+    far_away(story);
+}
+
 /// A story of remote sandboxes alone.
 pub fn far_away(story: impl AsyncFn() + Send + Copy + 'static) {
     if is_wanted(Place::OpenSandbox) {

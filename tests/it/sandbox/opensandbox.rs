@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 
 use forgehand::config::{OpenSandboxMode, SandboxBackend};
-use forgehand::sandbox::{Part, SnapshotRequest, Started, WayOut};
+use forgehand::sandbox::{Part, SnapshotRequest, Started};
 use forgehand::secret::Secret;
 use serde_json::Value;
 
@@ -240,15 +240,4 @@ async fn s18_a_missing_server_and_a_strange_one_are_no_sandbox() {
     });
     let (problem, _) = refused(far(url)).await;
     assert!(problem.contains("makes no sandbox"), "{problem}");
-}
-
-/// The proxy is here and the sandbox is not: no way out is better than an unguarded one.
-#[tokio::test]
-async fn a_way_out_is_refused_where_it_cannot_be_guarded() {
-    let folder = scratch();
-    let way_out = WayOut::through_proxy(folder.path().join("egress.sock"));
-    let config = far("http://127.0.0.1:1".to_owned());
-    let opened = sandbox::open_with(&config, Run::folders(folder.path()), 7, Some(&way_out)).await;
-    let refused = opened.map(drop).expect_err("no sandbox");
-    assert!(refused.to_string().contains("egress"), "{refused}");
 }

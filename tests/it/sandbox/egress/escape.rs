@@ -21,13 +21,17 @@ fn told(number: u8, proxy: u16, port: u16) -> Vec<String> {
 
 #[test]
 fn n03_n07_the_proxy_leads_nowhere_else() {
-    on_each_as_each_user(async || {
+    on_each_as_each_user_and_far_away(async || {
         let wire = Wire::start().await;
         let authority = format!("allowed.example:{}", wire.port());
         let names = Names::of(&[("allowed.example", &["127.0.0.1"])]);
         let run = Outgoing::open(&egress(&["allowed.example"], std::slice::from_ref(&authority)), &names).await;
-        let workspace = run.folder.path().join("workspace");
-        fs::copy(program(), workspace.join("escape")).expect("the program in the workspace");
+        let put = Exec {
+            stdin: fs::read(program()).expect("the program"),
+            ..Exec::shell("cat > escape && chmod +x escape")
+        };
+        let put = run.sandbox.exec(&put, &CancellationToken::new()).await;
+        assert_eq!(put.expect("the sandbox works").exit, Exit::Code(0));
         for attempt in CORPUS.iter().filter(|attempt| attempt.needs_proxy()) {
             let argv = [
                 vec!["./escape".to_owned()],
