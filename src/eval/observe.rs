@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::case::{Ask, Case};
+use super::fit::Choice;
 use crate::retrieval::history::History;
 use crate::retrieval::query::Query;
-use crate::retrieval::rank::{Chronicle, Ranker, Ranking, SIGNALS, Source, Sources};
+use crate::retrieval::rank::{Chronicle, FUNCTION_SIGNALS, Fit, Ranker, Ranking, SIGNALS, Source, Sources};
 use crate::retrieval::view::{FileId, View};
 
 /// What is kept of a case.
@@ -15,12 +16,10 @@ use crate::retrieval::view::{FileId, View};
 pub(super) struct Observation {
     pub(super) id: String,
     pub(super) repo: String,
-    /// Signals of each candidate.
-    pub(super) signals: Vec<[f32; SIGNALS]>,
-    /// Right answers, by their places in `signals`.
-    pub(super) gold: Vec<usize>,
-    /// Right answers that are no candidates: counted as not found.
-    pub(super) lost: usize,
+    /// The candidates among files, and the right ones.
+    pub(super) choice: Choice<SIGNALS>,
+    /// The functions that were looked at, and the right ones; none of either where the change is in none.
+    pub(super) function_choice: Choice<FUNCTION_SIGNALS>,
     /// Ranks of the right files for each choice of sources.
     pub(super) files: Vec<(Sources, Vec<Option<usize>>)>,
     /// Ranks of the right functions likewise; empty where the change is in none.
@@ -66,6 +65,7 @@ impl Observation {
         let place = |path: &String| view.file(path).and_then(|file| candidates.binary_search(&file).ok());
         let gold: Vec<usize> = case.gold_files.iter().filter_map(place).collect();
         let right = right_functions(&view, case);
+        let everything = ranker.fuse(&query, &signals, Sources::All, view.len());
         let mut files = Vec::new();
         let mut functions = Vec::new();
         for sources in choices() {
@@ -79,9 +79,12 @@ impl Observation {
         Self {
             id: case.id.clone(),
             repo: case.repo.clone(),
-            signals: candidates.iter().map(|file| signals.of(*file)).collect(),
-            lost: case.gold_files.len() - gold.len(),
-            gold,
+            choice: Choice {
+                options: candidates.iter().map(|file| signals.of(*file)).collect(),
+                lost: case.gold_files.len() - gold.len(),
+                gold,
+            },
+            function_choice: function_choice(&signals.functions(&everything), &right),
             files,
             functions,
             prepared,
@@ -112,6 +115,23 @@ fn function_ranks(ranking: &Ranking, right: &[(FileId, u32)]) -> Vec<Option<usiz
             .map(|at| at + 1)
     };
     right.iter().map(rank).collect()
+}
+
+fn function_choice(looked_at: &[Fit], right: &[(FileId, u32)]) -> Choice<FUNCTION_SIGNALS> {
+    let place = |right: &(FileId, u32)| {
+        let mut looked_at = looked_at.iter();
+        looked_at.position(|fit| (fit.file, fit.symbol) == *right)
+    };
+    let gold: Vec<usize> = right.iter().filter_map(place).collect();
+    Choice {
+        // Of a change in no function nothing is asked.
+        options: match right.is_empty() {
+            true => Vec::new(),
+            false => looked_at.iter().map(|fit| fit.signals).collect(),
+        },
+        lost: right.len() - gold.len(),
+        gold,
+    }
 }
 
 /// The innermost functions around the changed lines.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::case::Ask;
-use super::fit;
+use super::fit::{self, Choice, Shipped};
 use super::measure::Measure;
 use super::observe::{Observation, choices};
-use crate::retrieval::rank::{SIGNAL_NAMES, Sources, Weights};
+use crate::retrieval::rank::{FUNCTION_WEIGHTS, SIGNAL_NAMES, Source, Sources, Weights};
 
 /// All figures of a run.
 #[derive(Debug, Serialize)]
@@ -20,10 +20,14 @@ pub struct Report {
     pub files: Vec<Row>,
     /// Files of each repository, with weights fitted on the others.
     pub repositories: Vec<Row>,
-    /// Functions: fused, by source, without each source.
+    /// Functions: fused, with weights fitted on the other repositories, by source, without each source.
     pub functions: Vec<Row>,
+    /// Functions of each repository, with weights fitted on the others.
+    pub function_repositories: Vec<Row>,
     /// Fitted weights: of all repositories, and of all but each one.
-    pub weights: Vec<(String, Vec<(&'static str, f32)>)>,
+    pub weights: Vec<Named>,
+    /// The same of the signals of functions.
+    pub function_weights: Vec<Named>,
     /// Cases that were not run, and why.
     pub skipped: Vec<(String, String)>,
     /// What the ranker said was missing, with how often.
@@ -65,17 +69,30 @@ pub struct Time {
 
 impl Report {
     pub(super) fn of(seen: &[Observation], skipped: Vec<(String, String)>, ask: Ask, all: Duration) -> Self {
-        let (held_out, repositories, weights) = leave_one_out(seen);
+        let shipped = Shipped {
+            weights: Weights::default().0,
+            is_free: SIGNAL_NAMES.map(|(_, source)| matches!(source, Source::Shape | Source::Recency)),
+        };
+        let names = SIGNAL_NAMES.map(|(name, _)| name);
+        let of_files = leave_one_out(seen, |case| &case.choice, &shipped, &names);
+        let shipped = Shipped {
+            weights: FUNCTION_WEIGHTS.map(|(_, weight)| weight),
+            is_free: FUNCTION_WEIGHTS.map(|_| false),
+        };
+        let names = FUNCTION_WEIGHTS.map(|(name, _)| name);
+        let of_functions = leave_one_out(seen, |case| &case.function_choice, &shipped, &names);
         let mut files = vec![];
         let mut functions = vec![];
         for (at, sources) in choices().into_iter().enumerate() {
-            let of_files: Vec<_> = seen.iter().map(|case| case.files[at].1.clone()).collect();
-            let of_functions: Vec<_> = seen.iter().map(|case| case.functions[at].1.clone()).collect();
-            files.push(Row::of(name(sources), &of_files));
-            functions.push(Row::of(name(sources), &of_functions));
+            let file_ranks: Vec<_> = seen.iter().map(|case| case.files[at].1.clone()).collect();
+            let function_ranks: Vec<_> = seen.iter().map(|case| case.functions[at].1.clone()).collect();
+            files.push(Row::of(name(sources), &file_ranks));
+            functions.push(Row::of(name(sources), &function_ranks));
         }
-        if let Some(held_out) = held_out {
-            files.insert(1, held_out);
+        for (rows, held_out) in [(&mut files, of_files.all), (&mut functions, of_functions.all)] {
+            if let Some(held_out) = held_out {
+                rows.insert(1, held_out);
+            }
         }
         let mut notes: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
         for note in seen.iter().flat_map(|case| &case.notes) {
@@ -84,16 +101,18 @@ impl Report {
         Self {
             query: ask.name(),
             files,
-            repositories,
+            repositories: of_files.repositories,
             functions,
-            weights,
+            function_repositories: of_functions.repositories,
+            weights: of_files.weights,
+            function_weights: of_functions.weights,
             skipped,
             notes: notes.into_iter().collect(),
             cases: seen
                 .iter()
                 .map(|case| (case.id.clone(), case.files[0].1.clone()))
                 .collect(),
-            lost: seen.iter().map(|case| case.lost).sum(),
+            lost: seen.iter().map(|case| case.choice.lost).sum(),
             time: Time {
                 answer: spread(seen.iter().map(|case| case.answered)),
                 open: spread(seen.iter().map(|case| case.opened)),
@@ -107,23 +126,30 @@ impl Report {
 
     /// The report as lines for a terminal.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![head(&format!("files, query {}", self.query))];
-        lines.extend(self.files.iter().map(Row::line));
-        if !self.repositories.is_empty() {
-            lines.push(String::new());
-            lines.push(head("files by repository, left out"));
-            lines.extend(self.repositories.iter().map(Row::line));
+        let mut lines = Vec::new();
+        for (title, rows) in [
+            (format!("files, query {}", self.query), &self.files),
+            ("files by repository, left out".to_owned(), &self.repositories),
+            ("functions".to_owned(), &self.functions),
+            (
+                "functions by repository, left out".to_owned(),
+                &self.function_repositories,
+            ),
+        ] {
+            if !rows.is_empty() {
+                lines.push(head(&title));
+                lines.extend(rows.iter().map(Row::line));
+                lines.push(String::new());
+            }
         }
-        lines.push(String::new());
-        lines.push(head("functions"));
-        lines.extend(self.functions.iter().map(Row::line));
-        lines.push(String::new());
-        for (of, weights) in &self.weights {
-            let weights: Vec<String> = weights
-                .iter()
-                .map(|(name, weight)| format!("{name} {weight:.2}"))
-                .collect();
-            lines.push(format!("weights of {of}: {}", weights.join(", ")));
+        for (what, named) in [("", &self.weights), (" for functions", &self.function_weights)] {
+            for (of, weights) in named {
+                let weights: Vec<String> = weights
+                    .iter()
+                    .map(|(name, weight)| format!("{name} {weight:.2}"))
+                    .collect();
+                lines.push(format!("weights{what} of {of}: {}", weights.join(", ")));
+            }
         }
         let time = &self.time;
         lines.push(format!(
@@ -195,29 +221,42 @@ fn name(sources: Sources) -> String {
 
 type Named = (String, Vec<(&'static str, f32)>);
 
-/// Each repository by the weights of the others: over all, by repository, and the weights.
-fn leave_one_out(seen: &[Observation]) -> (Option<Row>, Vec<Row>, Vec<Named>) {
+/// Each repository by the weights of the others.
+#[derive(Default)]
+struct HeldOut {
+    all: Option<Row>,
+    repositories: Vec<Row>,
+    weights: Vec<Named>,
+}
+
+fn leave_one_out<const N: usize>(
+    seen: &[Observation],
+    choice: fn(&Observation) -> &Choice<N>,
+    shipped: &Shipped<N>,
+    names: &[&'static str; N],
+) -> HeldOut {
     let repos: BTreeSet<&str> = seen.iter().map(|case| case.repo.as_str()).collect();
     if repos.len() < 2 {
-        return (None, Vec::new(), Vec::new());
+        return HeldOut::default();
     }
+    let named = |weights: [f32; N]| names.iter().copied().zip(weights).collect();
+    let fitted = fit::fit(seen.iter().map(choice), shipped);
+    let mut held_out = HeldOut {
+        weights: vec![("all".to_owned(), named(fitted))],
+        ..HeldOut::default()
+    };
     let mut all = Vec::new();
-    let mut rows = Vec::new();
-    let named = |weights: &Weights| SIGNAL_NAMES.iter().map(|(name, _)| *name).zip(weights.0).collect();
-    let mut weights: Vec<Named> = vec![("all".to_owned(), named(&fit::fit(seen.iter())))];
     for repo in repos {
-        let fitted = fit::fit(seen.iter().filter(|case| case.repo != repo));
+        let others = seen.iter().filter(|case| case.repo != repo);
+        let fitted = fit::fit(others.map(choice), shipped);
         let own = seen.iter().filter(|case| case.repo == repo);
-        let ranks: Vec<_> = own.map(|case| fit::ranks(case, &fitted)).collect();
-        rows.push(Row::of(repo.to_owned(), &ranks));
+        let ranks: Vec<_> = own.map(|case| fit::ranks(choice(case), &fitted)).collect();
+        held_out.repositories.push(Row::of(repo.to_owned(), &ranks));
         all.extend(ranks);
-        weights.push((format!("all but {repo}"), named(&fitted)));
+        held_out.weights.push((format!("all but {repo}"), named(fitted)));
     }
-    (
-        Some(Row::of("fused, weights of other repos".to_owned(), &all)),
-        rows,
-        weights,
-    )
+    held_out.all = Some(Row::of("fused, weights of other repos".to_owned(), &all));
+    held_out
 }
 
 fn milliseconds(time: Duration) -> f64 {

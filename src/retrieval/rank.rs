@@ -17,6 +17,7 @@ mod unit;
 
 pub use chronicle::Chronicle;
 pub use place::{Answer, Place};
+pub use unit::{FUNCTION_SIGNALS, FUNCTION_WEIGHTS, Fit};
 
 use shape::Shape;
 use text::Found;
@@ -302,6 +303,11 @@ impl Signals {
     pub fn of(&self, file: FileId) -> [f32; SIGNALS] {
         let at = file.0 as usize;
         std::array::from_fn(|signal| self.all[signal].get(at).copied().unwrap_or_default())
+    }
+
+    /// The functions that were looked at with their signals, in the files of an order; for fitting.
+    pub fn functions(&self, ranking: &Ranking) -> Vec<Fit> {
+        self.units.fits(&ranking.files)
     }
 }
 

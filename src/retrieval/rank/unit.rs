@@ -10,15 +10,23 @@ use super::{Ranked, RankedFunction, rarity};
 use crate::retrieval::query::{Query, folded};
 use crate::retrieval::view::{FileId, View};
 
-/// How much the score of its file weighs beside a function's own words, which weigh the others.
-/// Fitted as the weights of files are.
-const FILE: f32 = 0.68;
-const WORDS: f32 = 2.45;
-const COVERAGE: f32 = 0.8;
-const NAMES: f32 = 0.6;
-const DEFINED: f32 = 0.85;
-const EXACT: f32 = 0.67;
-const LINES: f32 = 0.6;
+/// Number of signals of a function.
+pub const FUNCTION_SIGNALS: usize = 7;
+
+/// The signals of a function by name: what its own words say, its length, and the score of its file,
+/// with how much each weighs. Fitted as the weights of files are.
+pub const FUNCTION_WEIGHTS: [(&str, f32); FUNCTION_SIGNALS] = [
+    ("words", 2.45),
+    ("coverage", 0.8),
+    ("whole names", 0.6),
+    ("defined names", 0.85),
+    ("own name", 0.67),
+    ("length", 0.6),
+    ("file", 0.68),
+];
+
+/// Where the score of its file stands among them.
+const FILE: usize = FUNCTION_SIGNALS - 1;
 
 /// Functions that were looked at.
 #[derive(Debug, Default)]
@@ -27,12 +35,15 @@ pub(super) struct Units {
     best: Vec<(FileId, f32)>,
 }
 
-/// How well a function fits, each part from 0 to about 1.
-#[derive(Debug)]
-struct Fit {
-    file: FileId,
-    symbol: u32,
-    own: f32,
+/// How well a function fits: its signals, each from 0 to about 1 but for the last two.
+#[derive(Debug, Clone, Copy)]
+pub struct Fit {
+    /// Its file.
+    pub file: FileId,
+    /// Its place among the file's symbols.
+    pub symbol: u32,
+    /// What speaks for it, in the order of [`FUNCTION_WEIGHTS`].
+    pub signals: [f32; FUNCTION_SIGNALS],
 }
 
 /// What is summed up for each unit of a file.
@@ -99,16 +110,18 @@ impl Units {
                 let exact =
                     f32::from(u8::from(is_asked(&name))) + 0.5 * f32::from(u8::from(query.joined.contains_key(&name)));
                 let lines = symbol.end_line.saturating_sub(symbol.line) as f32;
-                let own = WORDS * share(sum.words, top.words)
-                    + COVERAGE * share(sum.coverage, top.coverage)
-                    + NAMES * share(sum.names, top.names)
-                    + DEFINED * share(sum.defined, top.defined)
-                    + EXACT * exact
-                    + LINES * lines.ln_1p();
                 all.push(Fit {
                     file: *file,
                     symbol: at,
-                    own,
+                    signals: [
+                        share(sum.words, top.words),
+                        share(sum.coverage, top.coverage),
+                        share(sum.names, top.names),
+                        share(sum.defined, top.defined),
+                        exact,
+                        lines.ln_1p(),
+                        0.0,
+                    ],
                 });
             }
         }
@@ -124,18 +137,30 @@ impl Units {
         scores
     }
 
+    /// Every function that was looked at, with the score of its file among its signals.
+    pub(super) fn fits(&self, files: &[Ranked]) -> Vec<Fit> {
+        let scores: HashMap<FileId, f32> = files.iter().map(|ranked| (ranked.file, ranked.score)).collect();
+        let with_file = |fit: &Fit| {
+            let mut fit = *fit;
+            fit.signals[FILE] = scores.get(&fit.file).copied().unwrap_or_default();
+            fit
+        };
+        self.all.iter().map(with_file).collect()
+    }
+
     /// Functions by their own fit and the score of their file.
     pub(super) fn order(&self, files: &[Ranked], max: usize) -> Vec<RankedFunction> {
-        let scores: HashMap<FileId, f32> = files.iter().map(|ranked| (ranked.file, ranked.score)).collect();
-        let mut functions: Vec<RankedFunction> = self
-            .all
-            .iter()
-            .map(|fit| RankedFunction {
-                file: fit.file,
-                symbol: fit.symbol,
-                score: fit.own + FILE * scores.get(&fit.file).copied().unwrap_or_default(),
-            })
-            .collect();
+        let score = |fit: Fit| RankedFunction {
+            file: fit.file,
+            symbol: fit.symbol,
+            score: fit
+                .signals
+                .iter()
+                .zip(FUNCTION_WEIGHTS)
+                .map(|(signal, (_, weight))| signal * weight)
+                .sum(),
+        };
+        let mut functions: Vec<RankedFunction> = self.fits(files).into_iter().map(score).collect();
         functions.sort_by(|a, b| {
             let by_place = (a.file, a.symbol).cmp(&(b.file, b.symbol));
             b.score.total_cmp(&a.score).then(by_place)

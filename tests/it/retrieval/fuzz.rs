@@ -2,7 +2,7 @@
 //! that were cut, doubled, spliced and shuffled. Whatever comes, no process dies of it, no file takes
 //! longer than it may, and what the index says of it is consistent. Never a seed that is not printed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forgehand::retrieval::apart;
@@ -12,7 +12,7 @@ use forgehand::retrieval::view::{FileId, View};
 
 use super::bench::{Bench, order};
 
-/// Files made of each program.
+/// Files made of each program, where nothing else is said.
 const VARIANTS: usize = 32;
 /// The programs that the golden tests read, one for each language.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/code/extract/golden");
@@ -25,22 +25,39 @@ fn seed() -> u64 {
     given.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a seed is a number"))
 }
 
+/// `FORGEHAND_TEST_FUZZ_FILES` makes so many files of each program.
+fn variants() -> usize {
+    let given = std::env::var("FORGEHAND_TEST_FUZZ_FILES").ok();
+    given.map_or(VARIANTS, |files| files.parse().expect("a number of files"))
+}
+
+/// `FORGEHAND_TEST_FUZZ_ENDING` takes the programs with one ending alone: `sh`, `kt`.
+fn programs() -> Vec<PathBuf> {
+    let mut programs: Vec<PathBuf> = std::fs::read_dir(PROGRAMS)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    programs.sort();
+    assert_eq!(programs.len(), LANGUAGES);
+    if let Ok(ending) = std::env::var("FORGEHAND_TEST_FUZZ_ENDING") {
+        programs.retain(|program| program.extension().is_some_and(|found| found == ending.as_str()));
+        assert!(!programs.is_empty(), "no program ends in {ending}");
+    }
+    programs
+}
+
 #[tokio::test]
 async fn whatever_bytes_come_the_index_takes_them() {
     let seed = seed();
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let bench = Bench::start();
-    let mut programs: Vec<_> = std::fs::read_dir(PROGRAMS)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    programs.sort();
-    assert_eq!(programs.len(), LANGUAGES);
+    let (programs, variants) = (programs(), variants());
+    let all = programs.len() * variants;
     for program in &programs {
         let text = std::fs::read_to_string(program).unwrap();
         let name = program.file_name().unwrap().to_str().unwrap();
-        for variant in 0..VARIANTS {
+        for variant in 0..variants {
             let bytes = match variant % 4 {
                 0 => noise(&mut random),
                 1 => words(&text, &mut random),
@@ -55,7 +72,7 @@ async fn whatever_bytes_come_the_index_takes_them() {
     apart::update(program, &order, &bench.cancel, |_| ()).await.unwrap();
     let index = Index::open(&order.index, Limits::default(), Reader::default()).unwrap();
     let view = index.view(&commit).expect("the commit is in the index");
-    assert_eq!(view.len(), LANGUAGES * VARIANTS, "seed {seed}");
+    assert_eq!(view.len(), all, "seed {seed}");
     // A file that a process died of, or did not come back from, has this note.
     let deadly: Vec<_> = view.notes().iter().filter(|note| note.contains("died")).collect();
     assert!(deadly.is_empty(), "seed {seed}: {deadly:?}");
@@ -64,7 +81,8 @@ async fn whatever_bytes_come_the_index_takes_them() {
         symbols += check(&view, file, seed);
     }
     // Most of a damaged program is still there.
-    assert!(symbols > LANGUAGES * VARIANTS, "seed {seed}: {symbols} symbols");
+    assert!(symbols > all, "seed {seed}: {symbols} symbols");
+    println!("{all} files, {symbols} symbols");
 }
 
 /// What the index says of a file holds together; gives the number of its symbols.
