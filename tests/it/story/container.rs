@@ -55,6 +55,8 @@ fn s12_x08_a_job_runs_in_the_image_of_the_dev_container() {
     });
 }
 
+type Seed = fn(RepositorySeed) -> RepositorySeed;
+
 /// A repository with a small dev container and a large one.
 fn two(seed: RepositorySeed) -> RepositorySeed {
     let image = |name: &str| format!("{{\"image\": \"forgehand-test:{name}\"}}\n");
@@ -80,8 +82,7 @@ fn one_of_several_dev_containers_is_chosen_and_never_guessed() {
         if backends::place() == Place::Local {
             return;
         }
-        let repositories: [(fn(RepositorySeed) -> RepositorySeed, &str, bool); 2] =
-            [(small_chosen, "small\n", false), (none_chosen, "large\n", true)];
+        let repositories: [(Seed, &str, bool); 2] = [(small_chosen, "small\n", false), (none_chosen, "large\n", true)];
         for (repository, expected, asks) in repositories {
             usual()
                 .configuration(in_containers)
