@@ -176,13 +176,7 @@ impl Stops<'_> {
     }
 }
 
-async fn finish(
-    helper: Helper,
-    message: &[u8],
-    kept: &SharedOutput,
-    stops: Stops<'_>,
-    ends: &TaskTracker,
-) -> Ended {
+async fn finish(helper: Helper, message: &[u8], kept: &SharedOutput, stops: Stops<'_>, ends: &TaskTracker) -> Ended {
     let Helper {
         mut child,
         reader,
