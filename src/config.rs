@@ -174,7 +174,9 @@ section! {
         memory_mib: u64 = "4096",
         /// Processes and threads of one command.
         max_processes: u64 = "512",
-        /// Disk of one workspace with its home and temporary files, in MiB.
+        /// Disk of one workspace with its home and temporary files, in MiB. A command that writes more is
+        /// stopped; a later one that finds more there may make room for ten seconds, as long as it adds
+        /// nothing. Past twice as much nothing runs any more.
         disk_mib: u64 = "8192",
         /// Longest time of one command, in seconds.
         command_timeout_seconds: Duration = "600",

@@ -36,6 +36,17 @@ macro_rules! on_db {
     };
 }
 
+/// What comes before an `UPDATE … FROM moment WHERE … AND given IS NOT NULL` of a row that everybody takes in
+/// turn, on PostgreSQL. A client that falls silent with such a row holds everybody up: its transaction ends
+/// sooner than others stop waiting for the lock.
+macro_rules! moment {
+    () => {
+        "WITH moment AS MATERIALIZED (
+             SELECT SET_CONFIG('idle_in_transaction_session_timeout', '1500', TRUE) AS given
+         ) "
+    };
+}
+
 mod announced;
 mod archive;
 mod audit;
@@ -374,6 +385,20 @@ impl fmt::Debug for Store {
 }
 
 impl Tx {
+    /// Takes one of our advisory locks until this transaction ends; others wait for it, for no longer than a
+    /// client that falls silent with it is waited for: see `moment!`. SQLite has one writer at a time anyway.
+    async fn take_turn(&mut self, lock: i64) -> Result<(), StoreError> {
+        if let Tx::Postgres(open) = self {
+            let lock = sqlx::query(
+                "SELECT SET_CONFIG('idle_in_transaction_session_timeout', '1500', TRUE),
+                        PG_ADVISORY_XACT_LOCK($1)",
+            )
+            .bind(lock);
+            answered(lock.execute(&mut *open.tx)).await?;
+        }
+        Ok(())
+    }
+
     /// Makes everything durable with its rows of the audit, and rings the doorbell when jobs may have become ready.
     ///
     /// # Errors

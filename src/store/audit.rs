@@ -265,8 +265,6 @@ impl Tx {
     }
 
     async fn locked_ends(&mut self) -> Result<Option<Ends>, StoreError> {
-        // A client that falls silent here holds everybody up: its transaction ends sooner than others
-        // stop waiting for the lock.
         let lock = match self {
             Tx::Sqlite(_) => {
                 "UPDATE audit_chain
@@ -274,17 +272,15 @@ impl Tx {
                  WHERE id = 1
                  RETURNING seq, hash, anchor_seq, anchor_hash"
             }
-            Tx::Postgres(_) => {
-                "WITH moment AS MATERIALIZED (
-                     SELECT SET_CONFIG('idle_in_transaction_session_timeout', '1500', TRUE) AS given
-                 )
-                 UPDATE audit_chain
+            Tx::Postgres(_) => concat!(
+                moment!(),
+                "UPDATE audit_chain
                  SET seq = seq
                  FROM moment
                  WHERE id = 1
                    AND given IS NOT NULL
                  RETURNING seq, hash, anchor_seq, anchor_hash"
-            }
+            ),
         };
         Ok(on_db!(self, sqlx::query_as(lock), fetch_optional)?)
     }

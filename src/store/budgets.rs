@@ -210,6 +210,9 @@ impl Tx {
 
     /// Takes the installation's row for this transaction; others wait. Gives a number that is new.
     async fn lock_budget(&mut self, installation: InstallationId) -> Result<i64, StoreError> {
+        if let Some(taken) = self.lock_known_budget(installation).await? {
+            return Ok(taken);
+        }
         on_db!(
             self,
             sqlx::query(
@@ -221,16 +224,32 @@ impl Tx {
             .bind(DateTime::UNIX_EPOCH),
             execute
         )?;
-        Ok(on_db!(
-            self,
-            sqlx::query_scalar(
+        let made = self.lock_known_budget(installation).await?;
+        made.ok_or_else(|| StoreError::Corrupt("an installation has no budget of writes".to_owned()))
+    }
+
+    async fn lock_known_budget(&mut self, installation: InstallationId) -> Result<Option<i64>, StoreError> {
+        let lock = match self {
+            Tx::Sqlite(_) => {
                 "UPDATE write_budgets
                  SET taken = taken + 1
                  WHERE installation_id = $1
                  RETURNING taken"
-            )
-            .bind(installation.as_i64()),
-            fetch_one
+            }
+            Tx::Postgres(_) => concat!(
+                moment!(),
+                "UPDATE write_budgets
+                 SET taken = taken + 1
+                 FROM moment
+                 WHERE installation_id = $1
+                   AND given IS NOT NULL
+                 RETURNING taken"
+            ),
+        };
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(lock).bind(installation.as_i64()),
+            fetch_optional
         )?)
     }
 

@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 
 use super::row::{micros, row, without_nul};
-use super::{StoreError, Tx, answered};
+use super::{StoreError, Tx};
 use crate::event::Charge;
 use crate::ids::{InstallationId, JobId, RepoId, Subject};
 use crate::job::Lease;
@@ -98,11 +98,7 @@ impl Tx {
     /// [`StoreError::LeaseLost`] and those of the database.
     pub async fn begin_spending(&mut self, lease: &Lease) -> Result<(), StoreError> {
         self.hold(lease).await?;
-        // SQLite has one writer at a time anyway.
-        if let Tx::Postgres(open) = self {
-            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(SPENDING_LOCK);
-            answered(lock.execute(&mut *open.tx)).await?;
-        }
+        self.take_turn(SPENDING_LOCK).await?;
         self.free(&lease.job).await?;
         on_db!(
             self,

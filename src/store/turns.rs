@@ -291,10 +291,7 @@ impl Tx {
         if !claim.limits.any() {
             return self.choose_any(now, i64::from(claim.most)).await;
         }
-        if let Tx::Postgres(open) = self {
-            let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(CLAIM_LOCK);
-            answered(lock.execute(&mut *open.tx)).await?;
-        }
+        self.take_turn(CLAIM_LOCK).await?;
         let resumed = match self {
             Tx::Sqlite(_) => resumed!("$1"),
             Tx::Postgres(_) => concat!(resumed!("$1"), " FOR UPDATE SKIP LOCKED"),

@@ -41,6 +41,7 @@ mod retention;
 mod scans;
 mod schedules;
 mod settle;
+mod silent;
 mod steering;
 mod transitions;
 mod turns;
