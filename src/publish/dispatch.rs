@@ -11,7 +11,7 @@ use crate::authority::{self, Authority};
 use crate::effect::{Effect, EffectBody, EffectState, NewEffect, ReactionTarget};
 use crate::github::{NewPull, RepoClient};
 use crate::ids::{BranchName, CommentId, CommitSha, Subject};
-use crate::job::{Job, JobError, LeasedJob, Outcome, Trigger};
+use crate::job::{Job, JobError, JobKind, LeasedJob, Outcome, Trigger};
 use crate::phrase::reason;
 use crate::queue::Pulse;
 
@@ -50,9 +50,17 @@ pub async fn acknowledge(publisher: &Publisher, leased: &LeasedJob, pulse: &Puls
         };
         effects.push(plan::row(job, plan::seq::REACTION, body));
     }
-    effects.extend(status_row(publisher, job));
+    let status = status_row(publisher, job);
     said::wait_for_announcement(publisher, job).await?;
     let mut tx = publisher.store.begin().await?;
+    // What a command said that became this job goes on as its status: one request, one comment.
+    if let Some(status) = &status
+        && job.round == 0
+        && let Some(comment) = tx.answer_of_command(&job.id).await?
+    {
+        tx.adopt_comment(&leased.lease, status, &comment).await?;
+    }
+    effects.extend(status);
     tx.insert_effects(&leased.lease, &effects).await?;
     fp!("acknowledge.written");
     tx.commit().await?;
@@ -249,6 +257,11 @@ impl Step<'_> {
             let all = self.all().await?;
             let is_there = all.iter().any(|row| row.seq == epic && row.state == EffectState::Done);
             return Ok((!is_there).then(|| reason::stopped(self.publisher.language).to_owned()));
+        }
+        if matches!(self.effect.body, EffectBody::Comment { .. }) && self.leased.job.kind == JobKind::Steer {
+            let mut tx = self.publisher.store.begin().await?;
+            let why = "the work that it was passed on to ended without it";
+            return Ok(tx.became_job(&self.leased.job.id).await?.then(|| why.to_owned()));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return self.thread_superfluous().await;

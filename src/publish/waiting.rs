@@ -47,8 +47,18 @@ pub async fn announce_waiting(publisher: &Publisher, job: &Job, before: u64) -> 
     if !tx.announce_job(&job.id, &row).await? {
         return Ok(None);
     }
-    tx.commit().await?;
     let words = status::queued(publisher, job, before);
+    // What the command said that became this job goes on as its status.
+    if let Some(known) = tx.answer_of_command(&job.id).await? {
+        tx.note_announced(&job.id, row.seq, &known).await?;
+        tx.commit().await?;
+        let Ok(comment) = known.parse().map(CommentId) else {
+            return Ok(None);
+        };
+        client.update_comment(comment, &words).await?;
+        return Ok(Some(comment));
+    }
+    tx.commit().await?;
     match client.create_comment(number, &words).await {
         Ok(comment) => {
             let mut tx = publisher.store.begin().await?;

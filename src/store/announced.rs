@@ -8,7 +8,7 @@ use super::row::{to_json, without_nul};
 use super::{StoreError, Tx};
 use crate::effect::{EffectState, NewEffect};
 use crate::ids::{EffectId, JobId};
-use crate::job::JobState;
+use crate::job::{JobState, Lease};
 
 impl Tx {
     /// Takes the status comment of a job that was never claimed for oneself. From now on it may be
@@ -68,6 +68,62 @@ impl Tx {
         match noted {
             0 => Ok(()),
             _ => self.audit_effect(job, seq).await,
+        }
+    }
+
+    /// The comment with which a command answered that became this job afterwards: words that were passed on
+    /// to other work, which ended without them.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn answer_of_command(&mut self, job: &JobId) -> Result<Option<String>, StoreError> {
+        Ok(on_db!(
+            self,
+            sqlx::query_scalar(
+                "SELECT effects.remote_id
+                 FROM jobs
+                 JOIN effects ON effects.job_id = SUBSTR(jobs.dedupe_key, LENGTH('fix:of:') + 1)
+                 WHERE jobs.id = $1
+                   AND jobs.dedupe_key LIKE 'fix:of:%'
+                   AND effects.kind = 'comment'
+                   AND effects.state = 'done'
+                   AND effects.remote_id IS NOT NULL
+                 ORDER BY effects.seq
+                 LIMIT 1"
+            )
+            .bind(job.as_str()),
+            fetch_optional
+        )?)
+    }
+
+    /// Makes a comment that is there already the status comment of a job, if it has none yet.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] and those of the database.
+    pub async fn adopt_comment(&mut self, lease: &Lease, status: &NewEffect, comment: &str) -> Result<(), StoreError> {
+        self.hold(lease).await?;
+        let now: DateTime<Utc> = self.db_now().await?;
+        let adopted = on_db!(
+            self,
+            sqlx::query(
+                "INSERT INTO effects (id, job_id, seq, kind, dedupe_key, body, state, fence, sent_at, tries, remote_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, 'done', $7, $8, 1, $9)
+                 ON CONFLICT DO NOTHING"
+            )
+            .bind(EffectId::new(now).as_str())
+            .bind(lease.job.as_str())
+            .bind(status.seq)
+            .bind(status.body.kind())
+            .bind(&status.dedupe_key)
+            .bind(to_json("effects.body", &status.body)?)
+            .bind(lease.fence)
+            .bind(now)
+            .bind(without_nul(comment)),
+            execute
+        )?;
+        match adopted {
+            0 => Ok(()),
+            _ => self.audit_effect(&lease.job, status.seq).await,
         }
     }
 

@@ -149,6 +149,19 @@ impl Tx {
         Ok(replies.collect())
     }
 
+    /// Whether a command became a job of its own, which answers for it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn became_job(&mut self, command: &JobId) -> Result<bool, StoreError> {
+        let found: Option<String> = on_db!(
+            self,
+            sqlx::query_scalar("SELECT id FROM jobs WHERE dedupe_key = $1").bind(format!("fix:of:{command}")),
+            fetch_optional
+        )?;
+        Ok(found.is_some())
+    }
+
     /// Instructions that no turn took become jobs of their own and are this job's no more. The
     /// caller holds the row.
     pub(super) async fn pass_on_instructions(&mut self, job: &JobId) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use sqlx::{FromRow as _, Row as _};
 use super::claims::Claim;
 use super::jobs::{JobRow, job_columns};
 use super::row::{micros, to_json};
-use super::{StoreError, Tx, answered};
+use super::{StoreError, Tx};
 use crate::event::RunEvent;
 
 /// With limits, only so many jobs from the head of the queue are looked at: those of repositories

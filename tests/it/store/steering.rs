@@ -119,6 +119,85 @@ async fn an_instruction_that_no_turn_took_becomes_a_job_when_the_result_is_store
 }
 
 #[tokio::test]
+async fn what_a_command_said_becomes_the_status_of_the_job_that_it_became() {
+    each(async |store| {
+        let lease = leased(&store, &fix(1), LONG).await;
+        let source = command(&store, 1).await;
+        let said = claim(&store, "worker-1", LONG)
+            .await
+            .expect("the command is ready")
+            .lease;
+        assert_eq!(said.job, source);
+        let subject = Subject::Issue(IssueNumber(1));
+        with(&store, async |tx| {
+            tx.steer_job(RepoId(7), &subject, &source, &words("Keep the name."))
+                .await
+        })
+        .await
+        .unwrap();
+        let became = async || with(&store, async |tx| tx.became_job(&source).await).await.unwrap();
+        assert!(!became().await, "the work may still hear it");
+        with(&store, async |tx| {
+            tx.begin_publishing(&said, &Outcome::Answered, &[comment(&source, 12)])
+                .await
+        })
+        .await
+        .unwrap();
+        with(&store, async |tx| {
+            tx.begin_publishing(&lease, &Outcome::Answered, &[]).await?;
+            tx.finish_job(&lease, &Outcome::Answered).await
+        })
+        .await
+        .unwrap();
+        assert!(became().await);
+        let own = claim(&store, "worker-2", LONG).await.expect("a job of its own").lease;
+        let answer = async || {
+            with(&store, async |tx| tx.answer_of_command(&own.job).await)
+                .await
+                .unwrap()
+        };
+        assert_eq!(answer().await, None, "it was not sent");
+        with(&store, async |tx| {
+            tx.move_effect(&said, 12, EffectState::Sending, None, None).await?;
+            tx.move_effect(&said, 12, EffectState::Done, Some("77"), None).await
+        })
+        .await
+        .unwrap();
+        assert_eq!(answer().await.as_deref(), Some("77"));
+        let of_another = with(&store, async |tx| tx.answer_of_command(&lease.job).await).await;
+        assert_eq!(of_another.unwrap(), None);
+        let status = NewEffect {
+            body: EffectBody::StatusComment {
+                number: IssueNumber(1),
+                body: "At work.".to_owned(),
+            },
+            ..comment(&own.job, 2)
+        };
+        for other in ["77", "78"] {
+            with(&store, async |tx| tx.adopt_comment(&own, &status, other).await)
+                .await
+                .unwrap();
+        }
+        let effects = with(&store, async |tx| tx.effects(&own.job).await).await.unwrap();
+        assert_eq!(effects.len(), 1);
+        assert_eq!(
+            (effects[0].state, effects[0].remote_id.as_deref()),
+            (EffectState::Done, Some("77")),
+            "the first stays"
+        );
+        let stale = Lease {
+            fence: own.fence - 1,
+            ..own.clone()
+        };
+        check_lost(
+            with(&store, async |tx| tx.adopt_comment(&stale, &status, "79").await).await,
+            &own,
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_job_is_begun_again_for_the_person_and_the_text_of_now() {
     each(async |store| {
         let lease = publishing(&store, &fix(1), &[], LONG).await;

@@ -103,10 +103,11 @@ async fn check_one_at_a_time(service: &Service, jobs: &[Job]) {
     assert!(spans.len() > 3, "{spans:?}");
 }
 
-/// The comments that answer a comment, as GitHub numbers them.
-async fn answers(service: &Service, jobs: &[Job], asked: u64) -> Vec<String> {
+/// The comments that answer a comment, as GitHub numbers them. Words that were passed on to work that ended
+/// without them have a job of their own, which goes on in the same comment.
+async fn answers(service: &Service, jobs: &[Job], asked: u64) -> BTreeSet<String> {
     let trigger = Trigger::Comment { id: CommentId(asked) };
-    let mut answers = Vec::new();
+    let mut answers = BTreeSet::new();
     for job in jobs.iter().filter(|job| job.request.trigger == trigger) {
         let mut tx = service.store.begin().await.unwrap();
         let effects = tx.effects(&job.id).await.unwrap();

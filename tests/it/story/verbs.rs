@@ -275,6 +275,13 @@ async fn a_finished_change_is_kept_where_no_reply_is_left_for_an_instruction() {
             );
             assert_eq!(works[1].request.instructions, "Name the bug in the commit.");
             service.only_pull();
+            let ours = service.our_comments(issue);
+            assert_eq!(ours.len(), 2, "one for each request: {}", service.everything_said());
+            assert!(
+                ours[1].body.contains(works[1].id.as_str()) && !ours[1].body.contains("Passed on"),
+                "what was promised became what came of it: {}",
+                ours[1].body
+            );
         })
         .await;
 }
