@@ -1,6 +1,6 @@
 //! Measures retrieval on changes that were really made: the question is what people wrote, the right
-//! answer is what they changed, the corpus is the commit before. Called from the command line. Never
-//! tunes on what it reports: fitted weights are those of all other repositories.
+//! answer is what they changed, the corpus is the commit before. Called from the command line and from
+//! jobs of schedules. Never tunes on what it reports: fitted weights are those of all other repositories.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ mod repository;
 pub use case::{Ask, Case};
 pub use measure::Measure;
 pub use report::{Report, Row};
+pub use repository::find_in;
 
 use observe::Observation;
 
 /// What is measured, and on what.
-#[derive(Debug)]
 pub struct Plan<'a> {
     /// The cases.
     pub cases: Vec<Case>,
-    /// Where the repositories are.
-    pub repos: &'a Path,
+    /// The git directory of a repository by its name, or why there is none.
+    pub find: &'a dyn Fn(&str) -> Result<PathBuf, String>,
     /// Which text of a case is asked.
     pub ask: Ask,
     /// Where indexes are kept; one that is there is used again.
@@ -58,13 +58,14 @@ pub fn run(
     let mut skipped = Vec::new();
     let mut done = 0;
     for (repo, cases) in by_repo {
-        let Some(dir) = repository::find(plan.repos, repo) else {
-            let looked = repository::places(plan.repos, repo).map(|dir| dir.display().to_string());
-            let why = format!("no repository at {}", looked.join(", "));
-            skipped.extend(cases.iter().map(|case| (case.id.clone(), why.clone())));
-            done += cases.len();
-            progress(done, plan.cases.len());
-            continue;
+        let dir = match (plan.find)(repo) {
+            Ok(dir) => dir,
+            Err(why) => {
+                skipped.extend(cases.iter().map(|case| (case.id.clone(), why.clone())));
+                done += cases.len();
+                progress(done, plan.cases.len());
+                continue;
+            }
         };
         let mut bench = Bench::open(git, dir, &plan.indexes.join(repo.replace('/', "+")))?;
         for case in cases {

@@ -189,7 +189,7 @@ impl Git {
     /// before each call.
     #[must_use]
     pub fn only_while(mut self, right: &Right) -> Self {
-        self.right = right.clone();
+        self.right = self.right.and(right);
         self
     }
 

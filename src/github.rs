@@ -131,7 +131,7 @@ impl GitHub {
     /// The same, whose clients for repositories and all that they ask are bound to a right.
     #[must_use]
     pub fn only_while(mut self, right: &Right) -> Self {
-        self.right = right.clone();
+        self.right = self.right.and(right);
         self
     }
 
@@ -190,7 +190,7 @@ impl RepoClient {
     /// takes a while.
     #[must_use]
     pub fn only_while(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.right = Right::new(check);
+        self.right = self.right.and(&Right::new(check));
         self
     }
 

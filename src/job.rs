@@ -88,6 +88,8 @@ word_enum! {
         Rebase = "rebase",
         /// Write drafts of issues.
         Draft = "draft",
+        /// Measure on a suite of cases how often retrieval finds what was changed. No agent works.
+        Eval = "eval",
         /// Answer a command in a comment: help, status, or an honest "not yet".
         Reply = "reply",
         /// Give the job of the same issue or pull request the answer it waits for.
@@ -117,11 +119,17 @@ impl JobKind {
         matches!(self, JobKind::Fix | JobKind::Plan)
     }
 
-    /// Whether the job runs the agent and has a status comment; the others only steer such jobs or
-    /// answer.
+    /// Whether the job runs the agent, or works for minutes otherwise, and has a status comment where
+    /// there is somewhere to comment; the others only steer such jobs or answer.
     pub fn is_work(self) -> bool {
         match self {
-            JobKind::Fix | JobKind::Plan | JobKind::Ask | JobKind::Review | JobKind::Rebase | JobKind::Draft => true,
+            JobKind::Fix
+            | JobKind::Plan
+            | JobKind::Ask
+            | JobKind::Review
+            | JobKind::Rebase
+            | JobKind::Draft
+            | JobKind::Eval => true,
             JobKind::Reply
             | JobKind::Answer
             | JobKind::Stop
@@ -274,6 +282,18 @@ pub struct Pins {
     /// Login of the author of the issue or pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
+    /// What is measured, where the job measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<EvalSuite>,
+}
+
+/// An eval suite, and what is expected of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvalSuite {
+    /// The file with the cases, by its path in the repository, on the default branch.
+    pub cases: String,
+    /// The least mean reciprocal rank of files that counts as good, in percent. 0: any.
+    pub min_mrr: u32,
 }
 
 /// A job to be inserted.
@@ -445,6 +465,11 @@ pub enum Outcome {
         verdict: String,
         /// Comments on lines.
         comments: u32,
+    },
+    /// Something was measured, and the figures are as good as they have to be.
+    Measured {
+        /// The figures, in a line.
+        summary: String,
     },
     /// The agent found that nothing has to change.
     NothingToDo {

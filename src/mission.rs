@@ -306,6 +306,7 @@ fn state_of(job: &Job) -> Option<(MissionState, String)> {
             Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. } => {
                 (MissionState::Done, String::new())
             }
+            Outcome::Measured { summary } => (MissionState::Done, summary.clone()),
             Outcome::NothingToDo { reason } => (MissionState::NothingToDo, reason.clone()),
             Outcome::Refused { reason } => (MissionState::Refused, reason.clone()),
             Outcome::GaveUp { reason, .. } => (MissionState::Stuck, reason.clone()),

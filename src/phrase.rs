@@ -10,6 +10,7 @@ pub mod check;
 pub mod command;
 pub mod draft;
 pub mod limit;
+pub mod measure;
 pub mod model;
 pub mod money;
 pub mod plan;

@@ -16,6 +16,19 @@ impl Right {
         Self(Some(Arc::new(check)))
     }
 
+    /// It holds while both do.
+    #[must_use]
+    pub fn and(&self, other: &Right) -> Self {
+        match (&self.0, &other.0) {
+            (None, _) => other.clone(),
+            (_, None) => self.clone(),
+            (Some(_), Some(_)) => {
+                let both = (self.clone(), other.clone());
+                Self::new(move || both.0.holds() && both.1.holds())
+            }
+        }
+    }
+
     /// Whether it holds; one that nobody limits always does.
     pub fn holds(&self) -> bool {
         self.0.as_ref().is_none_or(|check| check())
@@ -25,5 +38,28 @@ impl Right {
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.holds() { "Right(holds)" } else { "Right(over)" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rights_hold_together_or_not_at_all() {
+        let (yes, no) = (Right::new(|| true), Right::new(|| false));
+        let free = Right::default();
+        for (one, other, holds) in [
+            (&free, &free, true),
+            (&free, &yes, true),
+            (&yes, &free, true),
+            (&yes, &yes, true),
+            (&no, &free, false),
+            (&free, &no, false),
+            (&no, &yes, false),
+            (&yes, &no, false),
+        ] {
+            assert_eq!(one.and(other).holds(), holds, "{one:?} and {other:?}");
+        }
     }
 }

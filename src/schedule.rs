@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::RepoName;
-use crate::job::word_enum;
+use crate::job::{EvalSuite, word_enum};
 use crate::text;
 use crate::timetable::{self, Timetable};
 
@@ -57,9 +57,12 @@ pub struct Written {
     /// The work graph to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<String>,
-    /// The eval suite to run.
+    /// The file with the cases to measure on, in the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval: Option<String>,
+    /// What such a measurement has to reach, in percent.
+    #[serde(default)]
+    pub min_mrr: u32,
     /// Whether it fires at all.
     pub enabled: bool,
     /// What becomes of missed fires.
@@ -99,6 +102,8 @@ pub enum Work {
     },
     /// The work graph with this name.
     Graph(String),
+    /// A suite of cases to measure on.
+    Eval(EvalSuite),
 }
 
 /// A schedule that can be followed.
@@ -191,11 +196,31 @@ fn parse_work(written: &Written) -> Result<Work, Problem> {
         let text = text.to_owned();
         Err(Problem { key, text })
     };
-    if written.eval.is_some() {
-        return wrong(
-            "eval",
-            "eval suites cannot be run on a schedule yet; take the line out, and run `forgehand eval` from outside",
-        );
+    if written.min_mrr > 100 {
+        return wrong("min_mrr", "a percentage, at most 100");
+    }
+    if written.min_mrr > 0 && written.eval.is_none() {
+        return wrong("min_mrr", "stands without an eval suite, which alone is measured");
+    }
+    if let Some(cases) = &written.eval {
+        let others = [
+            ("task", &written.task),
+            ("skill", &written.skill),
+            ("graph", &written.graph),
+        ];
+        if let Some((key, _)) = others.into_iter().find(|(_, other)| other.is_some()) {
+            return wrong(key, "stands beside an eval suite; a schedule has one of them");
+        }
+        if !is_path(cases) {
+            return wrong(
+                "eval",
+                "the path of a file in the repository, such as `evals/cases.jsonl`, of at most 200 bytes",
+            );
+        }
+        return Ok(Work::Eval(EvalSuite {
+            cases: cases.clone(),
+            min_mrr: written.min_mrr,
+        }));
     }
     let task = written.task.as_deref().map(str::trim);
     if task.is_some_and(|task| task.is_empty() || task.len() > MAX_TASK_BYTES) {
@@ -216,10 +241,19 @@ fn parse_work(written: &Written) -> Result<Work, Problem> {
             words: words.map(str::to_owned),
         }),
         (None, None, Some(name)) => Ok(Work::Graph(name.trim().to_owned())),
-        (None, None, None) => wrong("task", "is missing; a schedule has a task, a skill or a graph"),
+        (None, None, None) => wrong(
+            "task",
+            "is missing; a schedule has a task, a skill, a graph or an eval suite",
+        ),
         (_, Some(_), Some(_)) => wrong("graph", "stands beside a skill; a schedule has one of them"),
         (Some(_), None, Some(_)) => wrong("graph", "stands beside a task; a graph has its own tasks"),
     }
+}
+
+/// Whether it names a file below a folder, in one way only.
+fn is_path(path: &str) -> bool {
+    let is_name = |part: &str| !matches!(part, "" | "." | "..");
+    path.len() <= MAX_WORK_NAME_BYTES && !path.contains(['\\', '\0', '\n']) && path.split('/').all(is_name)
 }
 
 impl Work {
@@ -229,11 +263,12 @@ impl Work {
             Work::Task(task) | Work::Skill { words: Some(task), .. } => task.lines().next().unwrap_or_default().trim(),
             Work::Skill { name, words: None } => return format!("Skill {name}"),
             Work::Graph(name) => return format!("Work graph {name}"),
+            Work::Eval(suite) => return format!("Measure with {}", suite.cases),
         };
         text::cap_chars(line, MAX_TITLE_CHARS)
     }
 
-    /// The task as the agent is told it; a graph has tasks of its own.
+    /// The task as the agent is told it; a graph has tasks of its own, and a measurement needs no agent.
     pub fn task(&self) -> Option<String> {
         match self {
             Work::Task(task) => Some(task.clone()),
@@ -243,7 +278,7 @@ impl Work {
                     "Load the skill `{name}` before anything else, and work as it says.{words}"
                 ))
             }
-            Work::Graph(_) => None,
+            Work::Graph(_) | Work::Eval(_) => None,
         }
     }
 }
@@ -263,6 +298,7 @@ mod tests {
             skill: None,
             graph: None,
             eval: None,
+            min_mrr: 0,
             enabled: true,
             catch_up: CatchUp::Once,
         }
@@ -317,10 +353,49 @@ mod tests {
             (graph.work.title().as_str(), graph.work.task()),
             ("Work graph q4", None)
         );
-        let eval = Some("swe".to_owned());
+    }
+
+    #[test]
+    fn an_eval_suite_is_a_file_of_the_repository() {
+        let eval = |path: &str| Written {
+            task: None,
+            eval: Some(path.to_owned()),
+            ..written()
+        };
+        let suite = Written {
+            min_mrr: 70,
+            ..eval("evals/cases.jsonl")
+        };
+        let read = Schedule::parse(&suite, Source::File).unwrap();
+        assert_eq!(read.work.title(), "Measure with evals/cases.jsonl");
+        assert_eq!(read.work.task(), None);
+        let expected = EvalSuite {
+            cases: "evals/cases.jsonl".to_owned(),
+            min_mrr: 70,
+        };
+        assert_eq!(read.work, Work::Eval(expected));
+        for path in [
+            "",
+            "/etc/passwd",
+            "a/../../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\\b",
+            "a\nb",
+            &"a".repeat(201),
+        ] {
+            check_problems(&eval(path), &[("eval", "the path of a file in the repository")]);
+        }
+        let task = written().task;
+        check_problems(&Written { task, ..suite.clone() }, &[("task", "beside an eval suite")]);
+        check_problems(&Written { min_mrr: 101, ..suite }, &[("min_mrr", "at most 100")]);
         check_problems(
-            &Written { eval, ..written() },
-            &[("eval", "cannot be run on a schedule yet")],
+            &Written {
+                min_mrr: 1,
+                ..written()
+            },
+            &[("min_mrr", "without an eval suite")],
         );
     }
 

@@ -36,6 +36,7 @@ mod fix;
 mod heartbeat;
 mod line;
 mod maintenance;
+mod measure;
 mod poll;
 mod rebase;
 mod reconcile;
@@ -240,6 +241,7 @@ impl Worker {
             JobKind::Fix | JobKind::Plan | JobKind::Ask | JobKind::Review | JobKind::Draft => {
                 Box::pin(self.fix(in_hand, &client)).await
             }
+            JobKind::Eval => Box::pin(self.measure(in_hand, &client)).await,
             JobKind::Reply => Box::pin(self.reply(in_hand)).await,
             JobKind::Answer => Box::pin(self.hear(in_hand)).await,
             JobKind::Stop => Box::pin(self.stop(in_hand)).await,

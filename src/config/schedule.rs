@@ -29,8 +29,12 @@ section! {
         skill: Option<String> = "",
         /// The work graph to begin, instead of a task.
         graph: Option<String> = "",
-        /// Reserved for eval suites, which cannot be run on a schedule yet.
+        /// The eval suite to run, instead of a task: a file with cases in the repository, on its default
+        /// branch, as `forgehand eval retrieval` reads it.
         eval: Option<String> = "",
+        /// Least mean reciprocal rank of files of such a suite, in percent; below it the run has failed.
+        /// 0: none.
+        min_mrr: u32 = "0",
         /// Whether it fires.
         enabled: bool = "true",
         /// When fires were missed, such as while the service was down: `once` makes up for the last of
@@ -64,6 +68,7 @@ impl ScheduleConfig {
             skill: self.skill.clone(),
             graph: self.graph.clone(),
             eval: self.eval.clone(),
+            min_mrr: self.min_mrr,
             enabled: self.enabled,
             catch_up: self.catch_up,
         }

@@ -3,12 +3,18 @@
 use std::path::{Path, PathBuf};
 
 /// The git directory of `owner/name` below a folder.
-pub(super) fn find(repos: &Path, name: &str) -> Option<PathBuf> {
-    places(repos, name).into_iter().find_map(git_dir)
+///
+/// # Errors
+/// Where it was looked for, in a sentence.
+pub fn find_in(repos: &Path, name: &str) -> Result<PathBuf, String> {
+    let places = places(repos, name);
+    let looked = places.each_ref().map(|dir| dir.display().to_string());
+    let found = places.into_iter().find_map(git_dir);
+    found.ok_or_else(|| format!("no repository at {}", looked.join(", ")))
 }
 
 /// Where it is looked for.
-pub(super) fn places(repos: &Path, name: &str) -> [PathBuf; 5] {
+fn places(repos: &Path, name: &str) -> [PathBuf; 5] {
     let last = name.rsplit('/').next().unwrap_or(name);
     [
         repos.join(name.replace('/', "+")).join("repo"),

@@ -534,6 +534,7 @@ fn issue_pins(issue: &IssueFacts) -> Pins {
         body: Some(issue.body.clone()),
         head_sha: None,
         author: issue.user.as_ref().map(|user| user.login.clone()),
+        suite: None,
     }
 }
 
@@ -543,6 +544,7 @@ fn pull_pins(pull: &PullFacts) -> Pins {
         body: Some(pull.body.clone()),
         head_sha: pull.head_sha(),
         author: pull.user.as_ref().map(|user| user.login.clone()),
+        suite: None,
     }
 }
 

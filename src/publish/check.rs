@@ -210,7 +210,9 @@ impl Commands {
             Outcome::GaveUp { .. } => Ended::GaveUp,
             Outcome::Stopped { .. } => Ended::Stopped,
             Outcome::Refused { .. } => Ended::Refused,
-            Outcome::NothingToDo { .. } | Outcome::Answered | Outcome::Reviewed { .. } => Ended::Nothing,
+            Outcome::NothingToDo { .. } | Outcome::Answered | Outcome::Reviewed { .. } | Outcome::Measured { .. } => {
+                Ended::Nothing
+            }
         }
     }
 

@@ -89,7 +89,8 @@ async fn our_comments(
 pub(super) fn ending(job: &Job, outcome: &Outcome) -> Ending {
     let mut outcome = outcome.clone();
     match &mut outcome {
-        Outcome::NothingToDo { reason }
+        Outcome::Measured { summary: reason }
+        | Outcome::NothingToDo { reason }
         | Outcome::Refused { reason }
         | Outcome::GaveUp { reason, .. }
         | Outcome::Stopped { reason, .. } => *reason = text::cap_chars(reason, MAX_REASON_CHARS),

@@ -175,17 +175,14 @@ pub(super) async fn why_label_stays(publisher: &Publisher, job: &Job) -> Result<
     };
     let mut tx = publisher.store.begin().await?;
     let since = job.request.triggered_at;
-    let is_gone = tx.was_unlabelled(job.repo_id, number, label, since).await?;
+    if tx.was_unlabelled(job.repo_id, number, label, since).await? {
+        return Ok(Some("the label was taken off before"));
+    }
     let others = tx.jobs(&filter).await?;
-    drop(tx);
     let is_needed = others
         .iter()
         .any(|other| other.id != job.id && other.request.trigger.label().is_some());
-    Ok(match (is_gone, is_needed) {
-        (true, _) => Some("the label was taken off before"),
-        (false, true) => Some("the label was put on again"),
-        (false, false) => None,
-    })
+    Ok(is_needed.then_some("the label was put on again"))
 }
 
 pub(super) fn ending_of(publisher: &Publisher, job: &Job, effects: &[Effect]) -> Outcome {

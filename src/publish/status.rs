@@ -384,6 +384,7 @@ fn headline(view: &StatusView<'_>, safe: &dyn Fn(&str) -> String) -> String {
         Some(Outcome::Pushed { branch, sha }) => words::pushed(language, branch.as_str(), sha.short()),
         Some(Outcome::Answered) => words::answered(language).to_owned(),
         Some(Outcome::Reviewed { verdict, comments }) => words::reviewed(language, verdict, *comments),
+        Some(Outcome::Measured { summary }) => safe(summary),
         Some(Outcome::NothingToDo { reason }) => format!("{}\n\n{}", words::no_change(language), safe(reason)),
         Some(Outcome::Refused { reason }) => {
             let why = sentence(language, words::not_worked_on(language), &safe(reason));

@@ -51,6 +51,8 @@ pub(super) const PIECE_HEAD: usize = 8;
 /// How often one looks for the next file while there are connections, and while there are none.
 const LOOK_SOON: Duration = Duration::from_millis(5);
 const LOOK_LATER: Duration = Duration::from_millis(40);
+/// While there is no descriptor for another connection, the next is asked for after so long.
+const FULL_FOR: Duration = Duration::from_millis(50);
 
 /// Carries until the service or the sandbox is gone.
 pub(super) fn run(folder: Option<&str>) -> ExitCode {
@@ -83,6 +85,7 @@ fn carry(folder: &Path) -> Result<(), Failure> {
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
+        .enable_time()
         .build()
         .step(prepare)?;
     runtime.block_on(serve(link, inward, &is_busy))
@@ -106,7 +109,7 @@ async fn serve(
             accepted = listener.accept(), if link.count() < MAX_CONNECTIONS => match accepted {
                 Ok((client, _)) => begin(&mut link, client).await.ok_or_else(lost)?,
                 // Out of descriptors: let some connections end first.
-                Err(_) => tokio::task::yield_now().await,
+                Err(_) => tokio::time::sleep(FULL_FOR).await,
             },
             piece = inward.recv() => {
                 let (number, bytes) = piece.ok_or_else(lost)?;

@@ -90,7 +90,7 @@ impl Tx {
                  FROM jobs
                  WHERE repo_id = $1
                    AND subject = $2
-                   AND kind IN ('fix', 'plan', 'ask', 'review', 'rebase', 'draft')
+                   AND kind IN ('fix', 'plan', 'ask', 'review', 'rebase', 'draft', 'eval')
                    AND state NOT IN ('done', 'dead', 'cancelled')
                  ORDER BY id"
             )

@@ -162,9 +162,11 @@ impl Store {
         let usual = match outcome {
             // A refusal stands in the audit as well.
             Outcome::Stopped { .. } | Outcome::Refused { .. } => None,
-            Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. } => {
-                Some(None)
-            }
+            Outcome::Opened { .. }
+            | Outcome::Pushed { .. }
+            | Outcome::Answered
+            | Outcome::Reviewed { .. }
+            | Outcome::Measured { .. } => Some(None),
             Outcome::NothingToDo { reason } | Outcome::GaveUp { reason, .. } => Some(Some(reason.as_str())),
         };
         if let Some(why) = usual {

@@ -179,9 +179,11 @@ impl Tx {
         let at = self.db_now().await?;
         let (state, reason) = match outcome {
             Outcome::Stopped { reason, .. } => (JobState::Cancelled, Some(reason.as_str())),
-            Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. } => {
-                (JobState::Done, None)
-            }
+            Outcome::Opened { .. }
+            | Outcome::Pushed { .. }
+            | Outcome::Answered
+            | Outcome::Reviewed { .. }
+            | Outcome::Measured { .. } => (JobState::Done, None),
             Outcome::NothingToDo { reason } | Outcome::Refused { reason } | Outcome::GaveUp { reason, .. } => {
                 (JobState::Done, Some(reason.as_str()))
             }

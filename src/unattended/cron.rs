@@ -295,15 +295,14 @@ impl Cron {
         fire: &Fire,
     ) -> Result<Fired, StoreError> {
         let now = self.clock.now();
-        let begun = match (place, &schedule.work, schedule.work.task()) {
-            (Err(why), ..) => Err(why.clone()),
+        let begun = match (place, &schedule.work) {
+            (Err(why), _) => Err(why.clone()),
             // One milestone for each fire.
-            (Ok(place), Work::Graph(name), _) => self.graphs.begin(tx, place.id, name, fire.run_at).await?,
-            (Ok(place), _, Some(task)) => {
-                let job = self.job(schedule, place, task, fire);
+            (Ok(place), Work::Graph(name)) => self.graphs.begin(tx, place.id, name, fire.run_at).await?,
+            (Ok(place), _) => {
+                let job = self.job(schedule, place, fire);
                 tx.insert_job(&job, now).await?.ok_or(outcome::AT_WORK.to_owned())
             }
-            (Ok(_), _, None) => Err("not started: there is no task".to_owned()),
         };
         let (outcome, job) = match begun {
             Ok(job) => (fire.outcome.to_owned(), Some(job)),
@@ -313,12 +312,16 @@ impl Cron {
         Ok(fired(schedule, fire.at, &outcome, job))
     }
 
-    fn job(&self, schedule: &Schedule, place: &RepoRow, task: String, fire: &Fire) -> NewJob {
+    fn job(&self, schedule: &Schedule, place: &RepoRow, fire: &Fire) -> NewJob {
+        let (kind, suite) = match &schedule.work {
+            Work::Eval(suite) => (JobKind::Eval, Some(suite.clone())),
+            Work::Task(_) | Work::Skill { .. } | Work::Graph(_) => (JobKind::Fix, None),
+        };
         NewJob {
             repo_id: place.id,
             repo: place.name.clone(),
             installation: place.installation,
-            kind: JobKind::Fix,
+            kind,
             subject: Subject::task(&format!("schedule-{}", schedule.name)),
             dedupe_key: Some(key(&schedule.name)),
             priority: 0,
@@ -335,7 +338,8 @@ impl Cron {
             },
             pins: Pins {
                 title: Some(schedule.work.title()),
-                body: Some(task),
+                body: schedule.work.task(),
+                suite,
                 ..Pins::default()
             },
         }

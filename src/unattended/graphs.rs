@@ -392,7 +392,7 @@ fn conclusion_of(job: &Job, milestone: &Milestone) -> Conclusion {
         }) => failed(format!("{reason}\n\nWhat it left is on the branch {branch}.")),
         Some(Outcome::GaveUp { reason, branch: None }) => failed(reason.clone()),
         Some(Outcome::Refused { reason }) => failed(format!("It was refused: {reason}")),
-        Some(Outcome::Answered | Outcome::Reviewed { .. } | Outcome::Stopped { .. }) => {
+        Some(Outcome::Answered | Outcome::Reviewed { .. } | Outcome::Measured { .. } | Outcome::Stopped { .. }) => {
             failed(format!("The job of {} ended without a change.", milestone.id))
         }
         None => {

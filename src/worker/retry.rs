@@ -26,7 +26,13 @@ impl Worker {
         let only_publish = job.request.instructions == RETRY_PUBLISH;
         let landed = matches!(
             last.outcome,
-            Some(Outcome::Opened { .. } | Outcome::Pushed { .. } | Outcome::Answered | Outcome::Reviewed { .. })
+            Some(
+                Outcome::Opened { .. }
+                    | Outcome::Pushed { .. }
+                    | Outcome::Answered
+                    | Outcome::Reviewed { .. }
+                    | Outcome::Measured { .. }
+            )
         );
         if landed {
             return self.answer(in_hand, words::went_well(language, command)).await;

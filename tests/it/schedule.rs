@@ -36,6 +36,7 @@ fn written(name: &str, cron: &str) -> Written {
         skill: None,
         graph: None,
         eval: None,
+        min_mrr: 0,
         enabled: true,
         catch_up: CatchUp::Once,
     }

@@ -78,7 +78,7 @@ fn retrieval(args: &RetrievalArgs, cancel: &CancellationToken) -> anyhow::Result
     let temporary = closed::temporary("forgehand-eval-").context("make a folder for indexes")?;
     let plan = Plan {
         cases,
-        repos: &args.repos,
+        find: &|name| eval::find_in(&args.repos, name),
         ask: match args.query {
             Query::Full => Ask::Full,
             Query::Subject => Ask::Subject,

@@ -108,7 +108,7 @@ struct AddArgs {
     #[arg(long, value_name = "OWNER/NAME")]
     repo: String,
     /// What to do, in words; or what the skill is told.
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present_any = ["skill", "graph"])]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present_any = ["skill", "graph", "eval"])]
     task: Option<String>,
     /// The skill to work by.
     #[arg(long, value_name = "NAME", conflicts_with = "graph")]
@@ -116,6 +116,12 @@ struct AddArgs {
     /// The work graph to begin.
     #[arg(long, value_name = "NAME", conflicts_with = "task")]
     graph: Option<String>,
+    /// The file with cases to measure retrieval on, in the repository, on its default branch.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["task", "skill", "graph"])]
+    eval: Option<String>,
+    /// With --eval, the least mean reciprocal rank of files in percent; below it the run has failed.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, requires = "eval")]
+    min_mrr: u32,
     /// What becomes of missed fires: `once` makes up for the last, `none` for none.
     #[arg(long, value_name = "ONCE|NONE", default_value = "once")]
     catch_up: CatchUp,
@@ -233,7 +239,8 @@ async fn add(app: &App, args: AddArgs) -> anyhow::Result<()> {
         task: args.task,
         skill: args.skill,
         graph: args.graph,
-        eval: None,
+        eval: args.eval,
+        min_mrr: args.min_mrr,
         enabled: true,
         catch_up: args.catch_up,
     };
@@ -381,6 +388,7 @@ fn code(job: &Job) -> u8 {
                 | Outcome::Pushed { .. }
                 | Outcome::Answered
                 | Outcome::Reviewed { .. }
+                | Outcome::Measured { .. }
                 | Outcome::NothingToDo { .. },
             ),
         ) => 0,

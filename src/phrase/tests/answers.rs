@@ -8,6 +8,7 @@ pub(super) fn all() -> Vec<(&'static str, Vec<Said>)> {
     vec![
         ("command", command()),
         ("draft", draft().into_iter().chain(answers_to_create()).collect()),
+        ("measure", measure()),
         ("plan", plan()),
         ("review", review()),
         ("steer", steer()),
@@ -143,6 +144,25 @@ fn review() -> Vec<Said> {
         said_before(3);
         drift();
         head_moved("1a2b3c", "4d5e6f");
+    }
+}
+
+fn measure() -> Vec<Said> {
+    use crate::phrase::measure::*;
+    let files = Figures {
+        acc: [45.55, 72.2, 81.1],
+        mrr: 71.3,
+    };
+    let functions = Figures { mrr: 40.0, ..files };
+    phrases! {
+        summary(180, 2, files, Some(functions));
+        summary(1, 0, files, None);
+        below(65.25, 70, "FIGURES");
+        no_suite("evals/cases.jsonl", "main");
+        bad_suite("evals/cases.jsonl", "line 3 is no case");
+        nothing_asked(4, "REASON");
+        elsewhere("octo/other");
+        too_long(6);
     }
 }
 

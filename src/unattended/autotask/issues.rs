@@ -195,6 +195,7 @@ impl QueueSource for GitHubIssues {
                 body: Some(issue.body),
                 head_sha: None,
                 author: issue.user.map(|user| user.login),
+                suite: None,
             },
             asked,
         }))

@@ -7,13 +7,16 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::room::Room;
 use super::source::{Asked, Item, Listed, Listing, SourceError};
 use super::{Autotask, Looked};
-use crate::ids::{JobId, Subject};
+use crate::ids::{IssueNumber, JobId, Subject};
 use crate::job::{Actor, Job, JobKind, JobState, NewJob, Outcome, Request, Trigger};
 use crate::phrase::reason::{Happened, happened};
 use crate::store::{ItemState, JobFilter, QueueCursor, QueueItem, QueueKey, RepoRow, StoreError, Tx};
 
 /// Issues that are read one by one in a look; the rest have their turn in the next.
 const MAX_READ: usize = 25;
+
+/// Issues among them that GitHub told nothing of before. However many there are, the others have their turn.
+const MAX_READ_AGAIN: usize = 10;
 
 /// Jobs that one issue ever has.
 const MAX_JOBS: u32 = 1_000;
@@ -224,8 +227,13 @@ impl<'a> Look<'a> {
         let items = self.items().await?;
         let is_candidate =
             |item: &&QueueItem| item.absent == 0 && matches!(item.state, ItemState::Waiting | ItemState::Held);
+        let untold = items.iter().filter(is_candidate).filter(|item| is_untold(item));
+        let again = in_turn(untold.map(|item| item.number).collect(), self.cursor.turn);
         let (mut read, mut held) = (0, Vec::new());
         for item in items.iter().filter(is_candidate) {
+            if is_untold(item) && !again.contains(&item.number) {
+                continue;
+            }
             // What was dealt with before may have nothing new, and needs no room then.
             let needs_room = item.version.is_empty() || item.state == ItemState::Held;
             if needs_room && let Some(why) = self.lacks().await? {
@@ -447,6 +455,21 @@ impl<'a> Look<'a> {
     }
 }
 
+/// Whether the issue was read, and GitHub had not told yet who asks for its work.
+fn is_untold(item: &QueueItem) -> bool {
+    item.state == ItemState::Waiting && item.version.is_empty() && !item.reason.is_empty()
+}
+
+/// Those of the issues that are read again in a look, in each look the next ones.
+fn in_turn(mut untold: Vec<IssueNumber>, turn: i64) -> Vec<IssueNumber> {
+    let steps = usize::try_from(turn).unwrap_or(0).wrapping_mul(MAX_READ_AGAIN);
+    if let Some(first) = steps.checked_rem(untold.len()) {
+        untold.rotate_left(first);
+    }
+    untold.truncate(MAX_READ_AGAIN);
+    untold
+}
+
 /// What there is of an issue's work already.
 enum Earlier {
     /// This is the job.
@@ -492,6 +515,7 @@ fn how_it_ended(job: &Job) -> String {
         (Some(Outcome::Opened { pull, .. }), _) => format!("opened #{pull}"),
         (Some(Outcome::Pushed { branch, .. }), _) => format!("pushed to {branch}"),
         (Some(Outcome::Answered | Outcome::Reviewed { .. }), _) => "answered".to_owned(),
+        (Some(Outcome::Measured { summary }), _) => summary.clone(),
         (Some(Outcome::NothingToDo { .. }), _) => "nothing had to change".to_owned(),
         (Some(Outcome::Refused { reason }), _) => format!("refused: {reason}"),
         (Some(Outcome::GaveUp { reason, .. }), _) => format!("gave up: {reason}"),

@@ -119,6 +119,7 @@ mod tests {
             skill: None,
             graph: None,
             eval: None,
+            min_mrr: 0,
             enabled: true,
             catch_up,
         };

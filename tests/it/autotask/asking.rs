@@ -132,3 +132,32 @@ async fn a_milestone_is_a_queue_of_whoever_put_the_issue_there() {
     })
     .await;
 }
+
+/// Of the issues that nobody has told of yet some are read again in each look, and keep nobody waiting.
+#[tokio::test]
+async fn many_issues_that_github_has_not_told_of_hold_up_no_other() {
+    each(async |store| {
+        let stage = Stage::set(&store, |_| {}).await;
+        for _ in 0..30 {
+            let issue = stage.issue("Broken", &["ready"]);
+            stage.double.lose_events(REPO, issue.0).unwrap();
+        }
+        let good = stage.issue("Also broken", &["ready"]);
+        let first = taken(&stage.look().await);
+        assert!(first.is_empty(), "the oldest are read first: {first:?}");
+        assert_eq!(taken(&stage.later().await), [good.0]);
+        let item = stage.item(IssueNumber(1)).await;
+        assert!(item.reason.contains("has not told yet"), "{item:?}");
+        for number in [1, 30] {
+            stage.double.unlabel_issue(REPO, number, "ready", "ada").unwrap();
+            stage.double.label_issue(REPO, number, "ready", "ada").unwrap();
+        }
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            told.extend(taken(&stage.later().await));
+        }
+        told.sort_unstable();
+        assert_eq!(told, [1, 30], "each has its turn");
+    })
+    .await;
+}

@@ -92,7 +92,7 @@ catch_up = "twice"
 name = "b"
 cron = "@daily"
 repository = "octo/words"
-eval = "swe"
+eval = "../swe"
 "#,
     );
     user.run(&["serve"])
@@ -108,7 +108,7 @@ eval = "swe"
         .assert_err("schedule[2].jitter_seconds: a whole number is expected, found string")
         .assert_err("schedule[2].catch_up: \"twice\" is not one of `once` `none`")
         .assert_err("schedule[3].name: schedule[2] has the same name")
-        .assert_err("schedule[3].eval: eval suites cannot be run on a schedule yet")
+        .assert_err("schedule[3].eval: the path of a file in the repository")
         .assert_err("12 problems");
     user.write("work/forgehand.toml", "[schedule]\nname = \"a\"\n");
     user.run(&["doctor"])

@@ -240,7 +240,7 @@ fn the_measurement_counts_what_it_finds_and_names_what_it_skips() {
             case("test", "octo/words", "parse_header fails", "tests/test_parser.py"),
             case("away", "octo/away", "anything", "a.py"),
         ],
-        repos: &bench.folder.path().join("repos"),
+        find: &|name| eval::find_in(&bench.folder.path().join("repos"), name),
         ask: Ask::Full,
         indexes: &bench.folder.path().join("indexes"),
     };

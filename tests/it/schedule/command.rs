@@ -1,8 +1,9 @@
 //! `forgehand schedule` beside a running service: from adding one to the pull request that it makes.
 
+use forgehand::event::RunEvent;
 use serde_json::Value;
 
-use crate::service::{REPO, Service, bug_fix, nothing_to_do, until, usual};
+use crate::service::{MONA, REPO, Service, bug_fix, nothing_to_do, until, usual};
 
 /// A command of the operator; its exit code, output and errors.
 async fn say(service: &Service, arguments: &[&str]) -> (i32, String, String) {
@@ -191,6 +192,126 @@ async fn the_service_follows_what_is_added_while_it_runs() {
             assert_eq!(history[1]["outcome"], "missed");
             let (_, out, _) = say(service, &["list"]).await;
             assert!(out.contains("often"), "{out}");
+        })
+        .await;
+}
+
+/// Puts the cases on the default branch, each a question, its repository and what was changed.
+async fn suite(service: &Service, path: &str, parent: &str, cases: &[(&str, &str, &str)]) {
+    let lines = cases.iter().enumerate().map(|(at, (question, repo, gold))| {
+        let case = serde_json::json!({
+            "id": format!("case-{at}"), "repo": repo, "parent_commit": parent,
+            "query_full": question, "gold_files": [gold],
+        });
+        format!("{case}\n")
+    });
+    let text: String = lines.collect();
+    service
+        .github
+        .push(REPO, "main", &[(path, &text)], "Cases", MONA)
+        .await
+        .unwrap();
+}
+
+/// The newest record of the ledger, once there is one.
+async fn record(service: &Service) -> Value {
+    let mut newest = Value::Null;
+    until("the ledger has a record", async || {
+        let ledger = service.command(&["ledger", "--last", "1", "--json"]).await;
+        let ledger: Value = serde_json::from_slice(&ledger.stdout).unwrap();
+        newest = ledger["records"][0].clone();
+        newest.is_object()
+    })
+    .await;
+    newest
+}
+
+#[tokio::test]
+async fn a_suite_is_measured_at_night_and_fails_below_its_figure() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let parent = service.github.branch(REPO, "main").unwrap().unwrap();
+            let path = "evals/cases.jsonl";
+            let question = "count.sh does not count the last word";
+            suite(
+                service,
+                path,
+                &parent,
+                &[(question, REPO, "count.sh"), (question, "octo/other", "count.sh")],
+            )
+            .await;
+            let add = ["add", "eval", "--cron", "@daily", "--repo", REPO, "--eval", path];
+            let (code, out, err) = say(service, &[&add[..], &["--min-mrr", "50"]].concat()).await;
+            assert_eq!(code, 0, "{err}");
+            assert!(out.contains("Measure with evals/cases.jsonl"), "{out}");
+
+            let (code, out, err) = say(service, &["run", "eval", "--wait"]).await;
+            assert_eq!(code, 0, "{out}{err}");
+            let figures = "1 case (1 left out): files Acc@1/5/10 100.0/100.0/100.0, MRR 100.0";
+            assert!(out.contains(figures), "{out}");
+            service.done().await;
+            let job = service.works().await.remove(0);
+            let events = service.events(&job).await;
+            let table = events.iter().find_map(|event| match event {
+                RunEvent::Noted { text } if text.contains("Acc@1") => Some(text),
+                _ => None,
+            });
+            let table = table.expect("the whole table stands in the log");
+            let left_out = "skipped case-1: it is about octo/other, which is not measured here";
+            assert!(table.contains("only history") && table.contains(left_out), "{table}");
+            let ledger = record(service).await;
+            assert_eq!((&ledger["state"], &ledger["reason"]), (&"done".into(), &figures.into()));
+            assert_eq!(service.model.requests().len(), 0, "no model is asked");
+            assert_eq!(service.pulls().len(), 0);
+
+            suite(service, path, &parent, &[(question, REPO, "lost.sh")]).await;
+            let (code, out, err) = say(service, &["run", "eval", "--wait"]).await;
+            assert_eq!(code, 2, "{out}{err}");
+            let below = "gave up: The MRR of files is 0.0; at least 50 is demanded.";
+            assert!(out.contains(below), "{out}");
+            service.done().await;
+            let (_, out, _) = say(service, &["history", "eval"]).await;
+            assert!(
+                out.contains(below) && out.contains("1 case (1 left out): files"),
+                "{out}"
+            );
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_suite_that_cannot_be_measured_says_why() {
+    usual()
+        .tell(async |service: &mut Service| {
+            let parent = service.github.branch(REPO, "main").unwrap().unwrap();
+            suite(service, "other.jsonl", &parent, &[("Where?", "octo/other", "count.sh")]).await;
+            suite(service, "lost.jsonl", &"5".repeat(40), &[("Where?", REPO, "count.sh")]).await;
+            let broken = [("broken.jsonl", "{\"id\": 1}\n"), ("empty.jsonl", "\n")];
+            service
+                .github
+                .push(REPO, "main", &broken, "Broken", MONA)
+                .await
+                .unwrap();
+            for (path, why) in [
+                ("none.jsonl", "There is no file none.jsonl on the branch main."),
+                (
+                    "broken.jsonl",
+                    "broken.jsonl cannot be read as cases: line 1 is no case",
+                ),
+                ("empty.jsonl", "empty.jsonl cannot be read as cases: it is empty"),
+                (
+                    "other.jsonl",
+                    "Not one of 1 cases could be asked; the first because: it is about octo",
+                ),
+                ("lost.jsonl", "Not one of 1 cases could be asked; the first because: "),
+            ] {
+                let name = path.trim_end_matches(".jsonl");
+                let add = ["add", name, "--cron", "@daily", "--repo", REPO, "--eval", path];
+                assert_eq!(say(service, &add).await.0, 0);
+                let (code, out, err) = say(service, &["run", name, "--wait"]).await;
+                assert!(code == 2 && out.contains(why), "{path}: {code} {out}{err}");
+                service.done().await;
+            }
         })
         .await;
 }

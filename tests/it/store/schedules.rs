@@ -16,6 +16,7 @@ fn nightly() -> Written {
         skill: None,
         graph: None,
         eval: None,
+        min_mrr: 0,
         enabled: true,
         catch_up: CatchUp::None,
     }

@@ -82,6 +82,7 @@ fn in_words(outcome: &Outcome) -> String {
         Outcome::Pushed { branch, .. } => format!("pushed to {branch}"),
         Outcome::Answered => "answered".to_owned(),
         Outcome::Reviewed { verdict, .. } => format!("reviewed: {verdict}"),
+        Outcome::Measured { summary } => summary.clone(),
         Outcome::NothingToDo { reason } => format!("nothing to do: {reason}"),
         Outcome::Refused { reason } => format!("refused: {reason}"),
         Outcome::GaveUp { reason, .. } => format!("gave up: {reason}"),
