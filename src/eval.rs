@@ -13,6 +13,7 @@ use crate::git::Git;
 use crate::retrieval::history::History;
 use crate::retrieval::index::{Bounds, Index, Limits, Reader};
 
+pub mod apart;
 pub mod case;
 mod fit;
 mod measure;
@@ -37,6 +38,8 @@ pub struct Plan<'a> {
     pub ask: Ask,
     /// Where indexes are kept; one that is there is used again.
     pub indexes: &'a Path,
+    /// Bounds of an index.
+    pub limits: Limits,
 }
 
 /// Longest time for the index of one commit; the first of a repository is the long one.
@@ -57,6 +60,8 @@ pub fn run(
     let mut observations = Vec::new();
     let mut skipped = Vec::new();
     let mut done = 0;
+    // Without another repository nothing is fitted.
+    let is_fitted = by_repo.len() > 1;
     for (repo, cases) in by_repo {
         let dir = match (plan.find)(repo) {
             Ok(dir) => dir,
@@ -67,13 +72,15 @@ pub fn run(
                 continue;
             }
         };
-        let mut bench = Bench::open(git, dir, &plan.indexes.join(repo.replace('/', "+")))?;
+        let indexes = plan.indexes.join(repo.replace('/', "+"));
+        let mut bench = Bench::open(git, dir, &indexes, plan.limits.clone())?;
         for case in cases {
             if cancel.is_cancelled() {
                 anyhow::bail!("stopped after {done} of {} cases", plan.cases.len());
             }
             match bench.observe(case, plan.ask, cancel) {
-                Ok(observation) => observations.push(observation),
+                Ok(observation) if is_fitted => observations.push(observation),
+                Ok(observation) => observations.push(observation.without_options()),
                 Err(error) => skipped.push((case.id.clone(), format!("{error:#}"))),
             }
             done += 1;
@@ -93,13 +100,13 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn open(git: &'a Git, dir: PathBuf, index: &Path) -> anyhow::Result<Self> {
+    fn open(git: &'a Git, dir: PathBuf, index: &Path, limits: Limits) -> anyhow::Result<Self> {
         std::fs::create_dir_all(index)?;
         let history_file = index.join("history.jsonl");
         Ok(Self {
             git,
             dir,
-            index: Index::open(&index.join("index"), Limits::default(), Reader::default())?,
+            index: Index::open(&index.join("index"), limits, Reader::default())?,
             history: Arc::new(History::load(&history_file)),
             history_file,
         })

@@ -61,12 +61,17 @@ pub struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval: Option<String>,
     /// What such a measurement has to reach, in percent.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_any")]
     pub min_mrr: u32,
     /// Whether it fires at all.
     pub enabled: bool,
     /// What becomes of missed fires.
     pub catch_up: CatchUp,
+}
+
+/// A schedule without the key is read by older programs, too.
+fn is_any(min_mrr: &u32) -> bool {
+    *min_mrr == 0
 }
 
 /// What is wrong with one key of a schedule.

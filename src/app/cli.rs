@@ -144,6 +144,9 @@ pub fn main() -> ExitCode {
     if word == crate::retrieval::apart::HELPER_COMMAND {
         return crate::retrieval::apart::helper_main();
     }
+    if word == crate::eval::apart::HELPER_COMMAND {
+        return crate::eval::apart::helper_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

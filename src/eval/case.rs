@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::CommitSha;
 
+/// Most files that one case names, and most ranges of lines: far more than a change that anybody reads has.
+const MAX_PLACES: usize = 1_000;
+
 /// One case.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Case {
     /// Its name.
     pub id: String,
@@ -72,6 +75,11 @@ impl Case {
                 let case: Self =
                     serde_json::from_str(line).map_err(|error| anyhow::anyhow!("line {number} is no case: {error}"))?;
                 anyhow::ensure!(!case.gold_files.is_empty(), "line {number} names no changed file");
+                let ranges: usize = case.gold_lines.values().map(Vec::len).sum();
+                anyhow::ensure!(
+                    case.gold_files.len() <= MAX_PLACES && ranges <= MAX_PLACES,
+                    "line {number} names more than {MAX_PLACES} files or ranges of lines"
+                );
                 Ok(case)
             })
             .collect()

@@ -44,6 +44,13 @@ pub(super) fn choices() -> Vec<Sources> {
 }
 
 impl Observation {
+    /// The same without what only fitting needs, which is most of its memory.
+    pub(super) fn without_options(mut self) -> Self {
+        self.choice.options = Vec::new();
+        self.function_choice.options = Vec::new();
+        self
+    }
+
     pub(super) fn of(
         case: &Case,
         ask: Ask,

@@ -82,6 +82,14 @@ pub fn elsewhere(language: Language, repository: &str) -> String {
     )
 }
 
+/// Nothing is indexed on this machine.
+pub fn switched_off(language: Language) -> &'static str {
+    language.pick(
+        "Retrieval is switched off (`retrieval.enabled`), so it cannot be measured.",
+        "检索已关闭（`retrieval.enabled`），无法测量。",
+    )
+}
+
 /// It took too long.
 pub fn too_long(language: Language, hours: u64) -> String {
     language.pick(

@@ -258,7 +258,11 @@ impl Step<'_> {
             let is_there = all.iter().any(|row| row.seq == epic && row.state == EffectState::Done);
             return Ok((!is_there).then(|| reason::stopped(self.publisher.language).to_owned()));
         }
-        if matches!(self.effect.body, EffectBody::Comment { .. }) && self.leased.job.kind == JobKind::Steer {
+        // Of one that was sent it has to be found out what became of it.
+        if self.effect.state == EffectState::Pending
+            && matches!(self.effect.body, EffectBody::Comment { .. })
+            && self.leased.job.kind == JobKind::Steer
+        {
             let mut tx = self.publisher.store.begin().await?;
             let why = "the work that it was passed on to ended without it";
             return Ok(tx.became_job(&self.leased.job.id).await?.then(|| why.to_owned()));

@@ -56,6 +56,7 @@ pub async fn announce_waiting(publisher: &Publisher, job: &Job, before: u64) -> 
             return Ok(None);
         };
         client.update_comment(comment, &words).await?;
+        say_again(publisher, &job.id, comment).await?;
         return Ok(Some(comment));
     }
     tx.commit().await?;
@@ -88,6 +89,11 @@ pub async fn move_up(publisher: &Publisher, id: &JobId, comment: CommentId, befo
     let words = status::queued(publisher, &job, before);
     let client = publisher.client(&job).under_present_name().await?;
     client.update_comment(comment, &words).await?;
+    say_again(publisher, id, comment).await
+}
+
+/// After an edit about the place in the queue: what was said later stands there again.
+async fn say_again(publisher: &Publisher, id: &JobId, comment: CommentId) -> Result<(), JobError> {
     // A worker that took the job meanwhile goes on editing; what it said last must not be covered.
     let mut tx = publisher.store.begin().await?;
     let (now, effects) = (tx.job(id).await?, tx.effects(id).await?);

@@ -206,6 +206,15 @@ async fn listen(stdout: ChildStdout, progress: &(impl Fn(Progress) + Send)) -> i
     }
 }
 
+/// What the process that calls it may still do from then on: read these folders and the programs of the
+/// machine, write one folder, and reach nobody.
+///
+/// # Errors
+/// When a limit or a filter cannot be set.
+pub fn close_walls(readable: &[&Path], writable: &Path) -> io::Result<()> {
+    walls::close(readable, writable)
+}
+
 /// Entry of the helper process that `main` dispatches to when the program is started as
 /// `forgehand index-helper`. Never returns to normal start-up.
 pub fn helper_main() -> ExitCode {

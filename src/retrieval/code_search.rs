@@ -60,6 +60,16 @@ impl Indexes {
         }
     }
 
+    /// This program, which indexes in processes of its own.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Bounds of each index.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The folder of a repository's index.
     pub fn folder_of(&self, repo: &Path) -> PathBuf {
         let name = Sha256::digest(repo.as_os_str().as_encoded_bytes());
@@ -183,7 +193,7 @@ pub struct Brought {
 }
 
 /// The repositories whose objects a repository borrows. It is written by git or by us alone.
-fn lenders(repo: &Path) -> Vec<PathBuf> {
+pub fn lenders(repo: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(repo.join("objects/info/alternates")).unwrap_or_default();
     let lines = text.get(..text.len().min(MAX_ALTERNATES)).unwrap_or_default().lines();
     lines.map(|line| repo.join("objects").join(line)).collect()

@@ -156,7 +156,16 @@ impl Tx {
     pub async fn became_job(&mut self, command: &JobId) -> Result<bool, StoreError> {
         let found: Option<String> = on_db!(
             self,
-            sqlx::query_scalar("SELECT id FROM jobs WHERE dedupe_key = $1").bind(format!("fix:of:{command}")),
+            sqlx::query_scalar(
+                "SELECT made.id
+                 FROM jobs AS command
+                 JOIN jobs AS made ON made.repo_id = command.repo_id AND made.subject = command.subject
+                 WHERE command.id = $1
+                   AND made.dedupe_key = $2
+                 LIMIT 1"
+            )
+            .bind(command.as_str())
+            .bind(format!("fix:of:{command}")),
             fetch_optional
         )?;
         Ok(found.is_some())

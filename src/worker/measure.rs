@@ -5,16 +5,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
 use super::{InHand, Worker};
-use crate::eval::{self, Ask, Case, Plan, Report};
+use crate::eval::Case;
+use crate::eval::apart::{self, Measured, Order};
 use crate::event::{RunEvent, Stage};
-use crate::git::{Git, Remote};
+use crate::git::{GitError, Remote};
 use crate::github::RepoClient;
 use crate::ids::RepoId;
 use crate::job::{EvalSuite, JobError, Outcome};
 use crate::phrase::{measure as words, reason};
+use crate::retrieval::code_search::lenders;
 use crate::run;
 use crate::text;
 use crate::workspace::{mirror_path, publish_path};
@@ -25,17 +27,18 @@ const MAX_SUITE_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_CASES: usize = 5_000;
 /// Longest fetch of what is new in the repository.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(900);
-/// Longest time of a suite, in hours.
+/// Longest time of a suite, with all that is fetched for it, in hours.
 const LONGEST_HOURS: u64 = 6;
-/// Longest table in the log of the job, in characters.
-const MAX_TABLE_CHARS: usize = 20_000;
+/// Longest name of a repository that is said, in characters.
+const MAX_NAME_CHARS: usize = 100;
+/// Cases that were left out before, of which the log says why.
+const MAX_LEFT_OUT_SHOWN: usize = 20;
 
-/// A repository that is up to date, and its cases.
+/// A repository that is up to date, its cases, and those that are left out.
 struct Suite {
     cases: Vec<Case>,
-    elsewhere: Vec<(String, String)>,
+    left_out: Vec<(String, String)>,
     mirror: PathBuf,
-    remote: Remote,
 }
 
 impl Worker {
@@ -43,22 +46,51 @@ impl Worker {
         let job = &in_hand.leased.job;
         let wanted = job.pins.suite.clone();
         let wanted = wanted.ok_or_else(|| JobError::Fail("the job does not say what is measured".to_owned()))?;
-        if job.cancel_requested_at.is_some() {
-            return self.end(in_hand, self.stopped(in_hand)).await;
-        }
-        let reading = self.suite(client, &wanted, job.repo_id);
-        let suite = match run::stage(&in_hand.recorder, Stage::Brief, reading).await? {
+        let until = Instant::now() + Duration::from_secs(LONGEST_HOURS * 3600);
+        let working = Box::pin(self.figures(in_hand, client, &wanted));
+        let worked = tokio::select! {
+            // Whatever runs for it ends with it.
+            () = in_hand.cancel.cancelled() => None,
+            worked = tokio::time::timeout_at(until, working) => Some(worked),
+        };
+        let outcome = match worked {
+            Some(Ok(worked)) => worked?,
+            Some(Err(_)) => gave_up(words::too_long(self.ports.language, LONGEST_HOURS)),
+            // A service that stops hands the job back.
+            None if !self.was_cancelled(in_hand) && job.cancel_requested_at.is_none() => {
+                return Err(JobError::Retry(reason::service_stopped(self.ports.language).to_owned()));
+            }
+            None => Outcome::Stopped {
+                reason: self.why_stopped(job).await?,
+                branch: None,
+            },
+        };
+        self.end(in_hand, outcome).await
+    }
+
+    async fn figures(
+        &self,
+        in_hand: &InHand<'_>,
+        client: &RepoClient,
+        wanted: &EvalSuite,
+    ) -> Result<Outcome, JobError> {
+        let recorder = &in_hand.recorder;
+        let reading = self.suite(client, wanted, in_hand.leased.job.repo_id);
+        let mut suite = match run::stage(recorder, Stage::Brief, reading).await? {
             Ok(suite) => suite,
-            Err(reason) => return self.end(in_hand, Outcome::GaveUp { reason, branch: None }).await,
+            Err(reason) => return Ok(gave_up(reason)),
         };
-        let measuring = self.ask_all(in_hand, suite);
-        let report = match run::stage(&in_hand.recorder, Stage::Solve, measuring).await? {
-            Some(report) => report,
-            None => return self.end(in_hand, self.stopped(in_hand)).await,
+        let measuring = self.ask_all(in_hand, client, &mut suite);
+        let measured = match run::stage(recorder, Stage::Solve, measuring).await? {
+            Ok(measured) => measured,
+            Err(reason) => return Ok(gave_up(reason)),
         };
-        let table = text::cap_chars(&report.lines().join("\n"), MAX_TABLE_CHARS);
-        in_hand.recorder.record(RunEvent::Noted { text: table }).await?;
-        self.end(in_hand, self.verdict(&report, &wanted)).await
+        let mut table = measured.table.clone();
+        for (case, why) in suite.left_out.iter().take(MAX_LEFT_OUT_SHOWN) {
+            table.push_str(&format!("\nskipped {}: {why}", text::cap_chars(case, MAX_NAME_CHARS)));
+        }
+        recorder.record(RunEvent::Noted { text: table }).await?;
+        Ok(self.verdict(&measured, &suite.left_out, wanted))
     }
 
     /// The cases that stand on the default branch; or, for good, why there are none.
@@ -70,17 +102,20 @@ impl Worker {
     ) -> Result<Result<Suite, String>, JobError> {
         let (git, language) = (&self.ports.git, self.ports.language);
         let repository = client.repository().await?;
-        let remote = Remote {
-            url: client.git_url(),
-            token: Some(client.git_token().await?),
-        };
+        let remote = remote(client).await?;
         let mirror = mirror_path(&self.state_dir, repo);
         git.refresh_mirror(&mirror, &remote, &[], FETCH_TIMEOUT).await?;
         let branch = &repository.default_branch;
         let at = git.resolve(&mirror, &format!("refs/heads/{branch}")).await?;
-        let file = git.read_file(&mirror, &remote, &at, &wanted.cases, MAX_SUITE_BYTES);
-        let Some(bytes) = file.await? else {
-            return Ok(Err(words::no_suite(language, &wanted.cases, branch)));
+        let bytes = match git
+            .read_file(&mirror, &remote, &at, &wanted.cases, MAX_SUITE_BYTES)
+            .await
+        {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Err(words::no_suite(language, &wanted.cases, branch))),
+            // It is too large, or no file.
+            Err(GitError::Failed(problem)) => return Ok(Err(words::bad_suite(language, &wanted.cases, &problem))),
+            Err(error) => return Err(error.into()),
         };
         let cases = match Case::parse_all(&String::from_utf8_lossy(&bytes)) {
             Ok(cases) if cases.is_empty() => Err("it is empty".to_owned()),
@@ -93,119 +128,102 @@ impl Worker {
             Err(problem) => return Ok(Err(words::bad_suite(language, &wanted.cases, &problem))),
         };
         let here = client.name().to_string();
-        let (cases, others): (Vec<Case>, Vec<Case>) = cases
+        let (mut cases, others): (Vec<Case>, Vec<Case>) = cases
             .into_iter()
             .partition(|case| case.repo.eq_ignore_ascii_case(&here));
-        let elsewhere = others
-            .into_iter()
-            .map(|case| {
-                let why = words::elsewhere(language, &case.repo);
-                (case.id, why)
-            })
-            .collect();
+        for case in &mut cases {
+            case.repo.clone_from(&here);
+        }
+        let elsewhere = |case: Case| {
+            let why = words::elsewhere(language, &text::cap_chars(&case.repo, MAX_NAME_CHARS));
+            (case.id, why)
+        };
         Ok(Ok(Suite {
             cases,
-            elsewhere,
+            left_out: others.into_iter().map(elsewhere).collect(),
             mirror,
-            remote,
         }))
     }
 
-    /// Asks every case; nothing when somebody stopped the job. Of each commit what the mirror lacks is
-    /// fetched before, since the measurement itself reaches nobody.
-    async fn ask_all(&self, in_hand: &InHand<'_>, suite: Suite) -> Result<Option<Report>, JobError> {
-        let Suite {
-            mut cases,
-            mut elsewhere,
-            mirror,
-            remote,
-        } = suite;
-        let git = self.ports.git.clone();
-        let mut fetched = Vec::with_capacity(cases.len());
-        for case in cases.drain(..) {
-            if in_hand.cancel.is_cancelled() {
-                return self.after_cancel(in_hand);
-            }
-            match git.complete(&mirror, &remote, &case.parent_commit).await {
+    /// Asks every case; or, for good, why there are no figures. Of each commit what the mirror lacks is
+    /// fetched before, since whoever measures reaches nobody.
+    async fn ask_all(
+        &self,
+        in_hand: &InHand<'_>,
+        client: &RepoClient,
+        suite: &mut Suite,
+    ) -> Result<Result<Measured, String>, JobError> {
+        let language = self.ports.language;
+        let Some(indexes) = &self.ports.indexes else {
+            return Ok(Err(words::switched_off(language).to_owned()));
+        };
+        let git = &self.ports.git;
+        let mut fetched = Vec::with_capacity(suite.cases.len());
+        for case in std::mem::take(&mut suite.cases) {
+            let remote = remote(client).await?;
+            match git.complete(&suite.mirror, &remote, &case.parent_commit).await {
                 Ok(()) => fetched.push(case),
-                Err(error) => elsewhere.push((case.id, error.to_string())),
+                // The server may have it: figures of those that happened to be there would say nothing.
+                Err(error @ (GitError::Unavailable(_) | GitError::Unauthorized(_) | GitError::Withheld(_)))
+                    if !error.to_string().contains(case.parent_commit.as_str()) =>
+                {
+                    return Err(error.into());
+                }
+                Err(error) => suite.left_out.push((case.id, error.to_string())),
             }
+        }
+        if fetched.is_empty() {
+            let first = suite.left_out.first().map(|(_, why)| why.as_str());
+            let all = suite.left_out.len();
+            return Ok(Err(words::nothing_asked(language, all, first.unwrap_or_default())));
         }
         let folder = publish_path(&self.state_dir, &in_hand.leased.job.id);
         run::begin(&folder).await?;
-        // When the lease is lost this future is dropped, and the measurement ends as well.
-        let stop = in_hand.cancel.child_token();
-        let guard = stop.clone().drop_guard();
-        let working = tokio::task::spawn_blocking(move || measured(&git, fetched, mirror, folder, &stop));
-        let limit = Duration::from_secs(LONGEST_HOURS * 3600);
-        let Ok(worked) = tokio::time::timeout(limit, working).await else {
-            let reason = words::too_long(self.ports.language, LONGEST_HOURS);
-            return Err(JobError::End(Outcome::GaveUp { reason, branch: None }));
+        let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+        let repo = real(suite.mirror.clone());
+        let order = Order {
+            folder: real(folder),
+            lenders: lenders(&repo),
+            repo,
+            limits: indexes.limits().clone(),
         };
-        drop(guard);
-        let worked = worked.map_err(|error| JobError::Retry(format!("the measurement broke off: {error}")))?;
-        if in_hand.cancel.is_cancelled() {
-            return self.after_cancel(in_hand);
-        }
-        let mut report = worked.map_err(|error| JobError::Retry(format!("{error:#}")))?;
-        report.skipped.append(&mut elsewhere);
-        Ok(Some(report))
-    }
-
-    /// A service that stops hands the job back; a person that stops it gets an end.
-    fn after_cancel(&self, in_hand: &InHand<'_>) -> Result<Option<Report>, JobError> {
-        match self.was_cancelled(in_hand) {
-            true => Ok(None),
-            false => Err(JobError::Retry(reason::service_stopped(self.ports.language).to_owned())),
-        }
-    }
-
-    fn stopped(&self, in_hand: &InHand<'_>) -> Outcome {
-        let reason = in_hand.leased.job.reason.clone();
-        Outcome::Stopped {
-            reason: reason.unwrap_or_else(|| reason::stopped(self.ports.language).to_owned()),
-            branch: None,
-        }
+        let measured = apart::measure(indexes.program(), &order, &fetched).await;
+        measured.map(Ok).map_err(JobError::Retry)
     }
 
     /// Whether the figures are as good as they have to be.
-    fn verdict(&self, report: &Report, wanted: &EvalSuite) -> Outcome {
+    fn verdict(&self, measured: &Measured, left_out: &[(String, String)], wanted: &EvalSuite) -> Outcome {
         let language = self.ports.language;
-        let (asked, skipped) = (report.cases.len(), report.skipped.len());
-        let gave_up = |reason| Outcome::GaveUp { reason, branch: None };
-        let Some(files) = report.files.first().filter(|_| asked > 0) else {
-            let first = report.skipped.first().map(|(_, why)| why.as_str());
-            return gave_up(words::nothing_asked(
-                language,
-                skipped,
-                first.unwrap_or("there are none"),
-            ));
-        };
-        let figures = |row: &eval::Row| words::Figures {
-            acc: row.measure.acc,
-            mrr: row.measure.mrr,
-        };
-        let functions = report.functions.first().filter(|row| row.measure.cases > 0);
-        let summary = words::summary(language, asked, skipped, figures(files), functions.map(figures));
-        if files.measure.mrr < f64::from(wanted.min_mrr) {
-            return gave_up(words::below(language, files.measure.mrr, wanted.min_mrr, &summary));
+        let skipped = measured.skipped + left_out.len();
+        if measured.asked == 0 {
+            let first = measured.first_skipped.as_deref();
+            let first = first.or(left_out.first().map(|(_, why)| why.as_str()));
+            return gave_up(words::nothing_asked(language, skipped, first.unwrap_or_default()));
+        }
+        let figures = |(acc, mrr): ([f64; 3], f64)| words::Figures { acc, mrr };
+        let files = figures(measured.files);
+        let summary = words::summary(
+            language,
+            measured.asked,
+            skipped,
+            files,
+            measured.functions.map(figures),
+        );
+        // As it is shown: a sum of shares that should be 100 may be a little less.
+        if (files.mrr * 10.0).round() < f64::from(wanted.min_mrr) * 10.0 {
+            return gave_up(words::below(language, files.mrr, wanted.min_mrr, &summary));
         }
         Outcome::Measured { summary }
     }
 }
 
-fn measured(
-    git: &Git,
-    cases: Vec<Case>,
-    mirror: PathBuf,
-    folder: PathBuf,
-    stop: &CancellationToken,
-) -> anyhow::Result<Report> {
-    let plan = Plan {
-        cases,
-        find: &|_| Ok(mirror.clone()),
-        ask: Ask::Full,
-        indexes: &folder,
-    };
-    eval::run(&plan, git, stop, &|_, _| {})
+fn gave_up(reason: String) -> Outcome {
+    Outcome::GaveUp { reason, branch: None }
+}
+
+async fn remote(client: &RepoClient) -> Result<Remote, JobError> {
+    Ok(Remote {
+        url: client.git_url(),
+        token: Some(client.git_token().await?),
+    })
 }

@@ -10,6 +10,7 @@ use super::show;
 use crate::closed;
 use crate::eval::{self, Ask, Case, Plan};
 use crate::git::Git;
+use crate::retrieval::index::Limits;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -84,6 +85,7 @@ fn retrieval(args: &RetrievalArgs, cancel: &CancellationToken) -> anyhow::Result
             Query::Subject => Ask::Subject,
             Query::Nostem => Ask::NoStem,
         },
+        limits: Limits::default(),
         indexes: args.index.as_deref().unwrap_or(temporary.path()),
     };
     let report = eval::run(&plan, &Git::find()?, cancel, &|done, all| {

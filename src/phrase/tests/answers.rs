@@ -162,6 +162,7 @@ fn measure() -> Vec<Said> {
         bad_suite("evals/cases.jsonl", "line 3 is no case");
         nothing_asked(4, "REASON");
         elsewhere("octo/other");
+        switched_off();
         too_long(6);
     }
 }

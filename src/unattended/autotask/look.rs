@@ -138,8 +138,14 @@ impl<'a> Look<'a> {
             ItemState::Done | ItemState::Refused if is_news => ItemState::Waiting,
             state => state,
         };
+        let reason = match before.state {
+            // Why it left says nothing of what it is now.
+            ItemState::Left => String::new(),
+            _ => before.reason.clone(),
+        };
         QueueItem {
             state,
+            reason,
             absent: 0,
             seen_at: self.now,
             ..before.clone()

@@ -241,6 +241,7 @@ fn the_measurement_counts_what_it_finds_and_names_what_it_skips() {
             case("away", "octo/away", "anything", "a.py"),
         ],
         find: &|name| eval::find_in(&bench.folder.path().join("repos"), name),
+        limits: Limits::default(),
         ask: Ask::Full,
         indexes: &bench.folder.path().join("indexes"),
     };
