@@ -52,9 +52,11 @@ impl From<GitHubError> for JobError {
 impl From<GitError> for JobError {
     fn from(error: GitError) -> Self {
         match &error {
-            GitError::Unavailable(_) | GitError::Failed(_) | GitError::Unauthorized(_) | GitError::Moved(_) => {
-                JobError::Retry(error.to_string())
-            }
+            GitError::Unavailable(_)
+            | GitError::Limited(_)
+            | GitError::Failed(_)
+            | GitError::Unauthorized(_)
+            | GitError::Moved(_) => JobError::Retry(error.to_string()),
             GitError::Withheld(_) => JobError::LeaseLost,
             GitError::NotFound(_) | GitError::Refused(_) | GitError::Policy(_) => JobError::Fail(error.to_string()),
         }

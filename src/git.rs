@@ -63,6 +63,9 @@ pub enum GitError {
     /// The remote cannot be reached or broke off.
     #[error("the git server is not available: {0}")]
     Unavailable(String),
+    /// The remote limits how often we may ask.
+    #[error("the git server limits our rate: {0}")]
+    Limited(String),
     /// The branch does not point where we expected.
     #[error("the branch moved: {0}")]
     Moved(String),

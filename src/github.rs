@@ -224,6 +224,22 @@ impl RepoClient {
         self.token(self.scope).await
     }
 
+    /// Waits for the turn of a push, which git sends: a write, but none that GitHub counts as content.
+    /// The turn is over when git begins, and the next write keeps its distance from there; a large push
+    /// takes minutes.
+    pub async fn turn_to_push(&self) -> Result<(), GitHubError> {
+        self.turn(Pool::Git, Cost::Write).await.map(drop)
+    }
+
+    /// Git met a limit of this repository's installation. It does not say until when.
+    pub async fn limited_at_git(&self) -> GitHubError {
+        let error = GitHubError::RateLimited {
+            until: self.shared.api.clock.now() + error::LEAST_SECONDARY_WAIT,
+            limit: RateLimit::Unnamed,
+        };
+        self.limited(Pool::Git, error).await
+    }
+
     /// Ends the cached tokens at GitHub (`DELETE /installation/token`), so that nothing that may
     /// have seen one can use it any longer. The next call mints a new one.
     pub async fn revoke_token(&self) -> Result<(), GitHubError> {

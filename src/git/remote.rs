@@ -103,7 +103,7 @@ impl Target {
 }
 
 /// What a failed call means to the caller. What the server itself writes (`remote: …`) is shown
-/// but does not decide, since whoever runs the server chooses it.
+/// but does not decide, since whoever runs the server chooses it; at most it makes a refusal a pause.
 pub(super) fn classify(name: &str, output: &Output, with_remote: bool) -> GitError {
     let own: String = output
         .stderr
@@ -122,6 +122,11 @@ pub(super) fn classify(name: &str, output: &Output, with_remote: bool) -> GitErr
     }
     if !with_remote {
         return GitError::Failed(problem);
+    }
+    // Some limits have the status of a refusal, and only the words tell.
+    let speaks_of_limit = output.stderr.to_ascii_lowercase().contains("rate limit");
+    if says(&["returned error: 429"]) || (speaks_of_limit && says(&["returned error: 403"])) {
+        return GitError::Limited(problem);
     }
     if says(&[
         "returned error: 401",
@@ -149,7 +154,6 @@ pub(super) fn classify(name: &str, output: &Output, with_remote: bool) -> GitErr
         "early eof",
         "rpc failed",
         "unexpected disconnect",
-        "returned error: 429",
         "returned error: 5",
         "too slow",
     ]) {
@@ -250,6 +254,13 @@ mod tests {
             "fatal: unable to access 'https://x/': The requested URL returned error: 403",
             "Unauthorized",
         );
+        for limited in [
+            "error: RPC failed; HTTP 429 curl 22 The requested URL returned error: 429",
+            "remote: A rate limit.\nfatal: unable to access 'https://x/': The requested URL returned error: 403",
+        ] {
+            check(limited, "Limited");
+        }
+        check("remote: rate limit\nfatal: bad object", "Failed");
         check(
             "fatal: could not read Username for 'https://x': terminal prompts disabled",
             "Unauthorized",

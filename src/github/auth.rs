@@ -16,9 +16,9 @@ use crate::ids::{AppId, InstallationId, RepoId};
 use crate::right::Right;
 use crate::secret::Secret;
 
-use super::client::{Answer, Call, Need};
+use super::client::{Answer, Call, Need, Turned};
 use super::error::GitHubError;
-use super::gate::{Admission, Left};
+use super::gate::{Admission, Cost, Left, Pool};
 use super::{Access, GitHub, RepoClient, Shared};
 
 /// GitHub's clock may be behind ours by this much.
@@ -275,17 +275,14 @@ impl RepoClient {
     async fn send_with(&self, call: &Call, page: Option<&url::Url>, token: &Secret) -> Result<Answer, GitHubError> {
         let api = &self.shared.api;
         let answer = if call.reads() {
-            self.admit(call).await?;
+            self.admit(call.pool(), call.cost()).await?;
             check(&self.right, call)?;
             match page {
                 Some(page) => api.send_to(call, page.clone(), Some(token)).await,
                 None => api.send(call, Some(token)).await,
             }
         } else {
-            let turn = self.shared.turns.take(self.scope.installation).await;
-            let _turn = turn.map_err(|wait| self.held(wait, "other writes of this installation come first"))?;
-            let wait = self.admit(call).await?;
-            tokio::time::sleep(wait).await;
+            let _turn = self.turn(call.pool(), call.cost()).await?;
             // Asked last: waiting takes a while.
             check(&self.right, call)?;
             api.send(call, Some(token)).await
@@ -295,16 +292,25 @@ impl RepoClient {
                 self.tell_what_is_left(call, &answer).await;
                 Ok(answer)
             }
-            Err(error) => Err(self.limited(call, error).await),
+            Err(error) => Err(self.limited(call.pool(), error).await),
         }
     }
 
-    /// After which time the call may be sent, by whoever keeps count for all processes.
-    async fn admit(&self, call: &Call) -> Result<Duration, GitHubError> {
+    /// The turn of a write: in this process, then among all.
+    pub(super) async fn turn(&self, pool: Pool, cost: Cost) -> Result<Turned, GitHubError> {
+        let turn = self.shared.turns.take(self.scope.installation).await;
+        let turn = turn.map_err(|wait| self.held(wait, "other writes of this installation come first"))?;
+        let wait = self.admit(pool, cost).await?;
+        tokio::time::sleep(wait).await;
+        Ok(turn)
+    }
+
+    /// After which time a call may be sent, by whoever keeps count for all processes.
+    async fn admit(&self, pool: Pool, cost: Cost) -> Result<Duration, GitHubError> {
         let Some(gate) = &self.gate else {
             return Ok(Duration::ZERO);
         };
-        match gate.admit(self.scope.installation, call.pool(), call.cost()).await {
+        match gate.admit(self.scope.installation, pool, cost).await {
             Ok(Admission::After(wait)) => Ok(wait),
             Ok(Admission::Held { until, why }) => Err(GitHubError::Held {
                 until: self.spread(until),
@@ -329,12 +335,12 @@ impl RepoClient {
     }
 
     /// A limit is told to all processes, which may know of a longer one.
-    pub(super) async fn limited(&self, call: &Call, error: GitHubError) -> GitHubError {
+    pub(super) async fn limited(&self, pool: Pool, error: GitHubError) -> GitHubError {
         let (GitHubError::RateLimited { until, limit }, Some(gate)) = (&error, &self.gate) else {
             return error;
         };
         let wait = (*until - self.shared.api.clock.now()).to_std().unwrap_or_default();
-        let noted = gate.limited(self.scope.installation, call.pool(), *limit, wait).await;
+        let noted = gate.limited(self.scope.installation, pool, *limit, wait).await;
         match noted {
             Some(until) => GitHubError::RateLimited {
                 until: self.spread(until),

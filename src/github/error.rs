@@ -143,7 +143,7 @@ impl GitHubError {
 }
 
 /// Without any hint, GitHub asks to wait at least a minute.
-const LEAST_SECONDARY_WAIT: TimeDelta = TimeDelta::seconds(60);
+pub(super) const LEAST_SECONDARY_WAIT: TimeDelta = TimeDelta::seconds(60);
 
 /// No limit of GitHub lasts longer; an answer that says so would park a job for ever.
 pub(super) const LONGEST_WAIT: TimeDelta = TimeDelta::hours(24);

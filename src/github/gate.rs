@@ -32,6 +32,8 @@ pub enum Pool {
     GraphQl,
     /// Searching, which has a small count of its own.
     Search,
+    /// Pushing with git, which no hourly count has.
+    Git,
 }
 
 impl Pool {
@@ -41,6 +43,7 @@ impl Pool {
             Pool::Core => "core",
             Pool::GraphQl => "graphql",
             Pool::Search => "search",
+            Pool::Git => "git",
         }
     }
 }

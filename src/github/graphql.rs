@@ -66,7 +66,7 @@ impl RepoClient {
             let words = api.redact(&words(&body.errors));
             let kind = first.kind.as_deref().unwrap_or_default();
             let error = sort(call.what(), kind, words, &answer.headers, api.clock.now());
-            return Err(self.limited(call, error).await);
+            return Err(self.limited(call.pool(), error).await);
         }
         serde_json::from_value(body.data).map_err(|error| GitHubError::Unclear {
             what: call.what(),

@@ -163,6 +163,7 @@ impl Worker {
             let remote = remote(client).await?;
             match git.complete(&suite.mirror, &remote, &case.parent_commit).await {
                 Ok(()) => fetched.push(case),
+                Err(GitError::Limited(_)) => return Err(client.limited_at_git().await.into()),
                 // The server may have it: figures of those that happened to be there would say nothing.
                 Err(error @ (GitError::Unavailable(_) | GitError::Unauthorized(_) | GitError::Withheld(_)))
                     if !error.to_string().contains(case.parent_commit.as_str()) =>

@@ -82,6 +82,8 @@ impl Step<'_> {
         }
         match result {
             Ok(landed) => Ok(Pushed::Settled(landed)),
+            // Of the job's repository: the one with the branch is asked below.
+            Err(Broken::Git(GitError::Limited(_))) => Err(self.client.limited_at_git().await.into()),
             Err(Broken::Git(GitError::Unauthorized(why))) => Ok(Pushed::TokenRefused(why)),
             Err(Broken::Git(GitError::Refused(why))) => Ok(Pushed::Settled(Landed::Not(EffectState::Failed, why))),
             Err(Broken::Git(error)) => Err(error.into()),
@@ -112,17 +114,21 @@ impl Step<'_> {
         let over = self.over(promise.expect).await?;
         let Promise { branch, sha, .. } = *promise;
         let repo = self.promised(promise, folder, remote).await?;
+        let client = self.client_for(promise.to);
         let is_over = over.is_some();
         let why = match over {
             Some(over) => over,
-            None => match publisher.git.push(&repo, there, sha, branch, promise.expect).await {
-                Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
-                Err(GitError::Moved(_)) => reason::pushed_meanwhile(publisher.language, branch.as_str()),
-                Err(error) => return Err(error.into()),
-            },
+            None => {
+                client.turn_to_push().await.map_err(JobError::from)?;
+                match publisher.git.push(&repo, there, sha, branch, promise.expect).await {
+                    Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
+                    Err(GitError::Moved(_)) => reason::pushed_meanwhile(publisher.language, branch.as_str()),
+                    Err(GitError::Limited(_)) => return Err(Broken::Job(client.limited_at_git().await.into())),
+                    Err(error) => return Err(error.into()),
+                }
+            }
         };
         // HTTP libraries repeat a request whose connection broke: it may have been us who moved it.
-        let client = self.client_for(promise.to);
         if client.branch_sha(branch).await.map_err(JobError::from)?.as_ref() == Some(sha) {
             return Ok(Landed::As(pushed_id(branch, sha)));
         }
@@ -135,6 +141,7 @@ impl Step<'_> {
             return Ok(Landed::Not(EffectState::Failed, why));
         }
         let beside = beside(job);
+        self.client.turn_to_push().await.map_err(JobError::from)?;
         publisher.git.push(&repo, remote, sha, &beside, None).await?;
         Ok(Landed::Beside(pushed_id(&beside, sha), why))
     }

@@ -53,6 +53,7 @@ async fn look(github: &GitHub, left: &LeftBranch, git: Option<&Git>) -> Result<O
         url: writer.git_url(),
         token: Some(writer.git_token().await?),
     };
+    writer.turn_to_push().await?;
     Ok(Some(match git.delete_branch(&remote, &left.branch, &left.sha).await {
         Ok(()) => found.done("deleted"),
         Err(error) => found.done(format!("it stays: {error}")),

@@ -3,19 +3,21 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use forgehand::clock::Clock;
-use forgehand::effect::EffectState;
-use forgehand::github::{Access, GitHubError};
-use forgehand::ids::IssueNumber;
-use forgehand::job::{JobError, Outcome};
-use forgehand::publish::dispatch;
+use forgehand::demo::double::Fault;
+use forgehand::effect::{EffectBody, EffectState};
+use forgehand::git::{Git, Line, Merge, Remote, Signature};
+use forgehand::github::{Access, GitHubError, RepoClient};
+use forgehand::ids::{BranchName, CommitSha, IssueNumber};
+use forgehand::job::{JobError, LeasedJob, Outcome};
+use forgehand::publish::{BUNDLE, dispatch};
 use forgehand::queue::{Pulse, Queue};
 
 use super::kind::said;
 use super::{LONG, Stage, World};
 use crate::databases::each_database;
-use crate::service::REPO;
+use crate::service::{MONA, REPO};
 
 #[tokio::test]
 async fn two_processes_together_keep_the_distance_of_one() {
@@ -121,6 +123,115 @@ async fn the_last_calls_of_an_hour_are_saved_by_every_process() {
         world.store.close().await;
     })
     .await;
+}
+
+/// Other writes come first, then git meets a limit. Neither costs a try, and both hold for everybody.
+#[tokio::test]
+async fn a_push_takes_its_place_among_the_writes() {
+    each_database(async |database| {
+        let world = World::new(database, Stage::set().await, |config| {
+            config.write_interval_seconds = Duration::from_secs(60);
+        })
+        .await;
+        let branch: BranchName = "agent/1-title".parse().unwrap();
+        let leased = stored_merge(&world, &branch).await;
+        let issue = IssueNumber(world.issue());
+        // Each time another process.
+        let publish = async || dispatch(&world.publisher().await, &leased, &Pulse::new(LONG)).await;
+        let put_off = async |words: &str| {
+            let result = publish().await;
+            let Err(JobError::Snooze(until, why)) = result else {
+                panic!("{result:?}");
+            };
+            assert!(why.contains(words), "{why}");
+            let row = world.effects(&leased.job.id).await.remove(0);
+            assert_eq!((row.state, row.tries), (EffectState::Pending, 0), "{why}");
+            assert_eq!(world.github.branch(REPO, branch.as_str()).unwrap(), None);
+            until
+        };
+        let second = TimeDelta::seconds(1);
+        let pass = async |until: DateTime<Utc>| world.advance(until - Clock::System.now() + second).await;
+
+        client(&world).create_comment(issue, "first").await.unwrap();
+        pass(put_off("other writes of this installation come first").await).await;
+
+        let push = format!("POST /{REPO}.git/git-receive-pack");
+        world.github.fault(&push, Fault::status(429, "slow down"), 1);
+        let until = put_off("GitHub limits our rate").await;
+        let read = client(&world).repository().await;
+        assert!(matches!(read, Err(GitHubError::Held { .. })), "{read:?}");
+        pass(until).await;
+
+        publish().await.unwrap();
+        assert!(world.github.branch(REPO, branch.as_str()).unwrap().is_some());
+        let write = client(&world).create_comment(issue, "second").await;
+        assert!(matches!(write, Err(GitHubError::Held { .. })), "{write:?}");
+        world.store.close().await;
+    })
+    .await;
+}
+
+/// The repository as a new process has it.
+fn client(world: &World<'_>) -> RepoClient {
+    let repo = world.github.repo_id(REPO).unwrap();
+    let github = world.client();
+    github.repo(world.github.installation(), repo, REPO.parse().unwrap(), Access::Write)
+}
+
+/// A job that has a merge of two branches to push, which is stored.
+async fn stored_merge(world: &World<'_>, branch: &BranchName) -> LeasedJob {
+    let files = [("a.txt", "a\n")];
+    world.github.push(REPO, "feature", &files, "Mine", MONA).await.unwrap();
+    let sha = |branch: &str| -> CommitSha { world.github.branch(REPO, branch).unwrap().unwrap().parse().unwrap() };
+    let (main, feature) = (sha("main"), sha("feature"));
+    let client = client(world);
+    let remote = Remote {
+        url: client.git_url(),
+        token: Some(client.git_token().await.unwrap()),
+    };
+    let [mirror, into, file] = ["people.git", "merge.git", "merge.bundle"].map(|name| world.folder.path().join(name));
+    let git = Git::find().unwrap();
+    git.refresh_mirror(&mirror, &remote, &[], LONG).await.unwrap();
+    let merge = Merge {
+        mirror: &mirror,
+        remote: &remote,
+        lender: None,
+        into: &into,
+        ours: Line {
+            label: "ours",
+            commit: &main,
+        },
+        theirs: Line {
+            label: "theirs",
+            commit: &feature,
+        },
+        base: None,
+    };
+    let tree = git.merge(&merge).await.unwrap().tree;
+    let (parents, by) = ([&main, &feature], Signature::of_program(Clock::System.now()));
+    let sha = git.commit_tree(&into, &tree, &parents, "Merge\n", &by).await.unwrap();
+    git.write_bundle(&into, &sha, &parents, &file, 1 << 20).await.unwrap();
+    let push = EffectBody::Push {
+        branch: branch.clone(),
+        to: None,
+        expect: None,
+        parent: main.clone(),
+        merged: vec![feature.clone()],
+        sha: sha.clone(),
+        message: "Merge\n".to_owned(),
+    };
+    let outcome = Outcome::Pushed {
+        branch: branch.clone(),
+        sha,
+    };
+    let leased = world
+        .publishing("story", world.issue(), &outcome, |_| vec![(10, push)])
+        .await;
+    let mut tx = world.store.begin().await.unwrap();
+    let bundle = std::fs::read(&file).unwrap();
+    tx.save_checkpoint(&leased.lease, BUNDLE, 0, &bundle).await.unwrap();
+    tx.commit().await.unwrap();
+    leased
 }
 
 /// The turn of a write that hangs is not waited for.
