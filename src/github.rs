@@ -231,8 +231,9 @@ impl RepoClient {
         self.turn(Pool::Git, Cost::Write).await.map(drop)
     }
 
-    /// Git met a limit of this repository's installation. It does not say until when.
-    pub async fn limited_at_git(&self) -> GitHubError {
+    /// Git met a limit of this repository's installation, in these words. It does not say until when.
+    pub async fn limited_at_git(&self, problem: &str) -> GitHubError {
+        tracing::warn!(repo = %self.name, problem, "git met a limit");
         let error = GitHubError::RateLimited {
             until: self.shared.api.clock.now() + error::LEAST_SECONDARY_WAIT,
             limit: RateLimit::Unnamed,

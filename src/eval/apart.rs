@@ -28,6 +28,8 @@ const MAX_ORDER_BYTES: u64 = 64 * 1024;
 const MAX_RESULT_BYTES: u64 = 256 * 1024;
 /// Most bytes kept of what a dying process says.
 const MAX_STDERR_BYTES: u64 = 16 * 1024;
+/// Longest that is said of something that went wrong, in characters.
+const MAX_PROBLEM_CHARS: usize = 500;
 /// Longest table: what an event of a job holds, in bytes.
 const MAX_TABLE_BYTES: usize = 12 * 1024;
 /// Cases that were left out, of which the table says why.
@@ -115,8 +117,9 @@ pub async fn measure(program: &Path, order: &Order, cases: &[Case]) -> Result<Me
         }
     );
     let status = child.wait().await.map_err(failed)?;
-    match serde_json::from_slice(&result) {
-        Ok(said) if status.success() => said,
+    match serde_json::from_slice::<Result<Measured, String>>(&result) {
+        Ok(Ok(measured)) if status.success() => Ok(Measured::clean(measured)),
+        Ok(Err(problem)) if status.success() => Err(short(&problem)),
         _ => {
             let last_line = last_words.trim().lines().last().unwrap_or_default();
             let last_line = text::reveal(&text::cap_chars(last_line, 300));
@@ -162,7 +165,18 @@ fn obey(order: &Order) -> anyhow::Result<Measured> {
     Ok(Measured::of(report))
 }
 
+/// What the process said of something that went wrong, as it can be shown.
+fn short(problem: &str) -> String {
+    text::reveal(&text::cap_chars(problem, MAX_PROBLEM_CHARS))
+}
+
 impl Measured {
+    /// As it can be shown: the process read what is not ours.
+    fn clean(mut self) -> Self {
+        self.first_skipped = self.first_skipped.as_deref().map(short);
+        self
+    }
+
     fn of(mut report: Report) -> Self {
         let skipped = std::mem::take(&mut report.skipped);
         report.skipped = skipped.iter().take(MAX_SKIPPED_SHOWN).cloned().collect();

@@ -60,7 +60,11 @@ pub(super) async fn push(
     if output.code != Some(0) {
         return Err(judge(&output, branch, &target));
     }
-    let after = git.ask(&target, branch).await?;
+    let after = git.ask(&target, branch).await.map_err(|error| match error {
+        // It landed, most likely: whoever comes next looks, instead of taking it for one that was held back.
+        GitError::Limited(problem) => GitError::Unavailable(problem),
+        error => error,
+    })?;
     match after.as_ref() == Some(sha) {
         true => Ok(()),
         false => Err(moved(branch, after.as_ref(), Some(sha))),

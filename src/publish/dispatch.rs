@@ -159,7 +159,11 @@ impl Step<'_> {
         fp!("effect.sending");
         match self.prepare().await {
             Ok(Some(remote_id)) => return self.settle(Landed::As(remote_id)).await,
-            Ok(None) => {}
+            Ok(None) => {
+                if let Some(problem) = self.outlived().await? {
+                    return self.settle(Landed::Not(EffectState::Skipped, problem)).await;
+                }
+            }
             // Nothing was sent, and whatever was sent before can no longer land.
             Err(error) => return self.failed(error, EffectState::Pending).await,
         }
@@ -258,14 +262,11 @@ impl Step<'_> {
             let is_there = all.iter().any(|row| row.seq == epic && row.state == EffectState::Done);
             return Ok((!is_there).then(|| reason::stopped(self.publisher.language).to_owned()));
         }
-        // Of one that was sent it has to be found out what became of it.
-        if self.effect.state == EffectState::Pending
-            && matches!(self.effect.body, EffectBody::Comment { .. })
-            && self.leased.job.kind == JobKind::Steer
+        // Of one that may have been sent it has to be found out first what became of it.
+        if self.effect.sent_at.is_none()
+            && let Some(why) = self.outlived().await?
         {
-            let mut tx = self.publisher.store.begin().await?;
-            let why = "the work that it was passed on to ended without it";
-            return Ok(tx.became_job(&self.leased.job.id).await?.then(|| why.to_owned()));
+            return Ok(Some(why));
         }
         let EffectBody::OpenPull { branch, .. } = &self.effect.body else {
             return self.thread_superfluous().await;
@@ -275,6 +276,16 @@ impl Step<'_> {
             Some(actual) if actual == *branch => None,
             _ => Some("the branch was not pushed".to_owned()),
         })
+    }
+
+    /// That words were passed on is not said any more once they became work of their own, which answers.
+    async fn outlived(&self) -> Result<Option<String>, JobError> {
+        if !matches!(self.effect.body, EffectBody::Comment { .. }) || self.leased.job.kind != JobKind::Steer {
+            return Ok(None);
+        }
+        let mut tx = self.publisher.store.begin().await?;
+        let why = "the work that it was passed on to ended without it";
+        Ok(tx.became_job(&self.leased.job.id).await?.then(|| why.to_owned()))
     }
 
     async fn all(&self) -> Result<Vec<Effect>, JobError> {

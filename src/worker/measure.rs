@@ -31,6 +31,8 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(900);
 const LONGEST_HOURS: u64 = 6;
 /// Longest name of a repository that is said, in characters.
 const MAX_NAME_CHARS: usize = 100;
+/// Longest that is said of what is wrong with a file, in characters.
+const MAX_PROBLEM_CHARS: usize = 500;
 /// Cases that were left out before, of which the log says why.
 const MAX_LEFT_OUT_SHOWN: usize = 20;
 
@@ -104,7 +106,9 @@ impl Worker {
         let repository = client.repository().await?;
         let remote = remote(client).await?;
         let mirror = mirror_path(&self.state_dir, repo);
-        git.refresh_mirror(&mirror, &remote, &[], FETCH_TIMEOUT).await?;
+        if let Err(error) = git.refresh_mirror(&mirror, &remote, &[], FETCH_TIMEOUT).await {
+            return Err(failed(client, error).await);
+        }
         let branch = &repository.default_branch;
         let at = git.resolve(&mirror, &format!("refs/heads/{branch}")).await?;
         let bytes = match git
@@ -113,15 +117,16 @@ impl Worker {
         {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Err(words::no_suite(language, &wanted.cases, branch))),
-            // It is too large, or no file.
-            Err(GitError::Failed(problem)) => return Ok(Err(words::bad_suite(language, &wanted.cases, &problem))),
-            Err(error) => return Err(error.into()),
+            Err(GitError::Failed(problem)) if problem.contains("is larger than") => {
+                return Ok(Err(words::bad_suite(language, &wanted.cases, &problem)));
+            }
+            Err(error) => return Err(failed(client, error).await),
         };
         let cases = match Case::parse_all(&String::from_utf8_lossy(&bytes)) {
             Ok(cases) if cases.is_empty() => Err("it is empty".to_owned()),
             Ok(cases) if cases.len() > MAX_CASES => Err(format!("it has more than {MAX_CASES} cases")),
             Ok(cases) => Ok(cases),
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(text::reveal(&text::cap_chars(&format!("{error:#}"), MAX_PROBLEM_CHARS))),
         };
         let cases = match cases {
             Ok(cases) => cases,
@@ -163,13 +168,9 @@ impl Worker {
             let remote = remote(client).await?;
             match git.complete(&suite.mirror, &remote, &case.parent_commit).await {
                 Ok(()) => fetched.push(case),
-                Err(GitError::Limited(_)) => return Err(client.limited_at_git().await.into()),
-                // The server may have it: figures of those that happened to be there would say nothing.
-                Err(error @ (GitError::Unavailable(_) | GitError::Unauthorized(_) | GitError::Withheld(_)))
-                    if !error.to_string().contains(case.parent_commit.as_str()) =>
-                {
-                    return Err(error.into());
-                }
+                // Of anything else, such as a server that is down or a disk that is full, figures of those
+                // cases that happen to be there would say nothing.
+                Err(error) if !lacks(&error, &case) => return Err(failed(client, error).await),
                 Err(error) => suite.left_out.push((case.id, error.to_string())),
             }
         }
@@ -215,6 +216,23 @@ impl Worker {
             return gave_up(words::below(language, files.mrr, wanted.min_mrr, &summary));
         }
         Outcome::Measured { summary }
+    }
+}
+
+/// Whether the repository has no such commit, or no whole one.
+fn lacks(error: &GitError, case: &Case) -> bool {
+    match error {
+        GitError::NotFound(_) => true,
+        GitError::Unavailable(problem) | GitError::Failed(problem) => problem.contains(case.parent_commit.as_str()),
+        _ => false,
+    }
+}
+
+/// A limit that git meets is told to everybody.
+async fn failed(client: &RepoClient, error: GitError) -> JobError {
+    match error {
+        GitError::Limited(problem) => client.limited_at_git(&problem).await.into(),
+        error => error.into(),
     }
 }
 

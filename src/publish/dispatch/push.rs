@@ -83,7 +83,7 @@ impl Step<'_> {
         match result {
             Ok(landed) => Ok(Pushed::Settled(landed)),
             // Of the job's repository: the one with the branch is asked below.
-            Err(Broken::Git(GitError::Limited(_))) => Err(self.client.limited_at_git().await.into()),
+            Err(Broken::Git(GitError::Limited(problem))) => Err(self.client.limited_at_git(&problem).await.into()),
             Err(Broken::Git(GitError::Unauthorized(why))) => Ok(Pushed::TokenRefused(why)),
             Err(Broken::Git(GitError::Refused(why))) => Ok(Pushed::Settled(Landed::Not(EffectState::Failed, why))),
             Err(Broken::Git(error)) => Err(error.into()),
@@ -123,7 +123,9 @@ impl Step<'_> {
                 match publisher.git.push(&repo, there, sha, branch, promise.expect).await {
                     Ok(()) => return Ok(Landed::As(pushed_id(branch, sha))),
                     Err(GitError::Moved(_)) => reason::pushed_meanwhile(publisher.language, branch.as_str()),
-                    Err(GitError::Limited(_)) => return Err(Broken::Job(client.limited_at_git().await.into())),
+                    Err(GitError::Limited(problem)) => {
+                        return Err(Broken::Job(client.limited_at_git(&problem).await.into()));
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }

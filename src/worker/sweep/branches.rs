@@ -53,7 +53,9 @@ async fn look(github: &GitHub, left: &LeftBranch, git: Option<&Git>) -> Result<O
         url: writer.git_url(),
         token: Some(writer.git_token().await?),
     };
-    writer.turn_to_push().await?;
+    if let Err(error) = writer.turn_to_push().await {
+        return Ok(Some(found.done(format!("it stays: {error}"))));
+    }
     Ok(Some(match git.delete_branch(&remote, &left.branch, &left.sha).await {
         Ok(()) => found.done("deleted"),
         Err(error) => found.done(format!("it stays: {error}")),
