@@ -274,6 +274,38 @@ async fn words_on_pull_requests_are_found_too() {
     .await;
 }
 
+/// Closing ends what a label asked for, also where nobody heard of the label: who opens the issue again asks
+/// for nothing.
+#[tokio::test]
+async fn a_label_from_before_the_closing_starts_nothing_when_the_issue_is_opened_again() {
+    each(async |store| {
+        let world = World::begin().await;
+        world.known(&store).await;
+        let issue = world.issue();
+        world.hear(&store, &world.sent().await).await;
+        world.label(issue);
+        let lost = world.sent().await;
+        world.later(20);
+        world.double.close_issue(REPO, issue, ADA).unwrap();
+        world.hear(&store, &world.sent().await).await;
+        world.later(600);
+        world.reconcile(&store).pass(Pass::First).await.unwrap();
+        world.double.reopen_issue(REPO, issue, ADA).unwrap();
+        world.later(600);
+        world.reconcile(&store).pass(Pass::First).await.unwrap();
+        world.hear(&store, &lost).await;
+        assert_eq!(open(&store).await, BTreeSet::new());
+        // Whoever puts the label on again asks anew.
+        world.double.unlabel_issue(REPO, issue, "agent", ADA).unwrap();
+        world.label(issue);
+        world.sent().await;
+        world.later(600);
+        world.reconcile(&store).pass(Pass::First).await.unwrap();
+        assert_eq!(open(&store).await.len(), 1);
+    })
+    .await;
+}
+
 /// FI-11 in small: some webhooks arrive, some do not, all of them come late once more in any order.
 #[tokio::test]
 async fn shuffled_losses_end_where_an_ideal_world_ends() {

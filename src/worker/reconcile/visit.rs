@@ -322,7 +322,8 @@ impl Visit<'_> {
     }
 
     /// Issues that carry a label of ours and have no job for it, although its coming is known: it came while
-    /// a job was open that was stopped by what nobody had told of yet. The label is taken as put on now.
+    /// a job was open that was stopped by what nobody had told of yet. The label is taken as put on now, unless
+    /// the issue was closed since.
     async fn unserved(&self, changed: &Changed, events: &[RepoEvent], is_whole: bool) -> Result<Found, Stopped> {
         let mut found = Found::new();
         for issue in changed.issues.values() {
@@ -336,12 +337,27 @@ impl Visit<'_> {
                 is_here && is_coming(&found.event)
             };
             let mut last = events.iter().find(is_of_it).map(|found| found.event.clone());
+            let is_end = |event: &IssueEvent| event.event == "closed";
+            let is_end_of_it = |found: &&RepoEvent| {
+                let is_here = found.issue.as_ref().is_some_and(|other| other.number == issue.number);
+                is_here && is_end(&found.event)
+            };
+            let mut closed = events.iter().find(is_end_of_it).map(|found| found.event.created_at);
             if last.is_none() && !is_whole {
                 self.calls.one()?;
                 let of_issue = self.client.issue_events(issue.number).await?;
+                closed = of_issue
+                    .iter()
+                    .rev()
+                    .find(|event| is_end(event))
+                    .map(|event| event.created_at);
                 last = of_issue.into_iter().rev().find(is_coming);
             }
             let Some(last) = last else { continue };
+            // Closing it ended what the label asked for; who opens it again asks for nothing.
+            if closed.is_some_and(|closed| closed >= last.created_at) {
+                continue;
+            }
             let is_by_person = last.actor.as_ref().is_some_and(|actor| actor.kind == "User");
             let serves = |job: &Job| {
                 let is_by_label = job.request.trigger.label().is_some();
