@@ -5,17 +5,16 @@
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Case, Plan, Report};
 use crate::closed;
 use crate::git::Git;
-use crate::retrieval::apart::close_walls;
+use crate::retrieval::apart::{close_walls, end_with_the_service, helper};
 use crate::retrieval::index::Limits;
 use crate::text;
 
@@ -83,17 +82,7 @@ pub async fn measure(program: &Path, order: &Order, cases: &[Case]) -> Result<Me
     }
     closed::make_folder(&order.folder).map_err(failed)?;
     tokio::fs::write(order.folder.join(CASES), text).await.map_err(failed)?;
-    let mut child = Command::new(program)
-        .arg(HELPER_COMMAND)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
+    let mut child = helper(program, HELPER_COMMAND).spawn().map_err(failed)?;
     let mut line = serde_json::to_vec(order).map_err(|error| failed(error.into()))?;
     line.push(b'\n');
     // Held until the end: when this process dies, the helper sees its input end.
@@ -194,13 +183,4 @@ impl Measured {
             first_skipped: skipped.into_iter().next().map(|(_, why)| why),
         }
     }
-}
-
-/// Stops when nobody listens any more.
-fn end_with_the_service(cancel: CancellationToken) {
-    std::thread::spawn(move || {
-        let mut rest = [0; 64];
-        while matches!(io::stdin().lock().read(&mut rest), Ok(1..)) {}
-        cancel.cancel();
-    });
 }

@@ -135,17 +135,7 @@ enum Ended {
 }
 
 async fn once(program: &Path, order: &Order, progress: &(impl Fn(Progress) + Send)) -> io::Result<Ended> {
-    let mut child = Command::new(program)
-        .arg(HELPER_COMMAND)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A Ctrl-C at this terminal is not its death: it would look like that of a grammar.
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut child = helper(program, HELPER_COMMAND).spawn()?;
     // Held until the end: when this process dies, the helper sees its input end.
     let process = child.id().unwrap_or_default();
     let mut stdin = child.stdin.take().ok_or_else(no_pipe)?;
@@ -166,6 +156,22 @@ async fn once(program: &Path, order: &Order, progress: &(impl Fn(Progress) + Sen
         (None, Ok(status)) => Ok(Ended::Died(in_words(status?, &last_words), process)),
         (None, Err(_)) => Ok(Ended::Died("it closed its output and did not end".to_owned(), process)),
     }
+}
+
+/// This program as a helper that knows nothing of the service but what it is told through its pipes.
+pub fn helper(program: &Path, command: &str) -> Command {
+    let mut helper = Command::new(program);
+    helper
+        .arg(command)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C at this terminal is not its death: it would look like that of a grammar.
+        .process_group(0)
+        .kill_on_drop(true);
+    helper
 }
 
 fn no_pipe() -> io::Error {
@@ -265,8 +271,8 @@ fn obey(order: &Order) -> Result<Said, IndexError> {
     Ok(Said::Done(index.stats().parsed))
 }
 
-/// Stops when nobody listens any more.
-fn end_with_the_service(cancel: CancellationToken) {
+/// Stops the work of a helper when nobody listens any more.
+pub fn end_with_the_service(cancel: CancellationToken) {
     std::thread::spawn(move || {
         let mut rest = [0; 64];
         while matches!(io::stdin().lock().read(&mut rest), Ok(1..)) {}
